@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    // The engine inside the page serves no page. Looking at one would build it again each time that the page has changed.
+    // The engine inside the page serves no page. Looking at one would build it again each time that the page has
+    // changed.
     if env::var("CARGO_CFG_TARGET_FAMILY").is_ok_and(|family| family == "wasm") {
         println!("cargo::rerun-if-changed=build.rs");
         return;

@@ -1,4 +1,5 @@
-//! The board of a group with bytes of another process in it, as those see it who look on: so many members, or none can be told.
+//! The board of a group with bytes of another process in it, as those see it who look on: so many members, or none can
+//! be told.
 #![no_main]
 
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! A control frame as another process said it: understood or refused, and what is understood is said the same way.
 #![no_main]
 
-use deck_peers::Refused;
+use deck_peers::Refusal;
 use deck_peers::wire::Frame;
 use libfuzzer_sys::fuzz_target;
 
@@ -11,7 +11,7 @@ fn decode(bytes: &[u8]) {
     assert_eq!(frame.encode(), bytes);
     std::hint::black_box((frame.is_question(), frame.is_said_once()));
     if let Frame::Refuse { reason } | Frame::RingRefuse { reason, .. } | Frame::SegmentRefuse { reason, .. } = frame {
-        let refused = Refused::from_word(reason);
+        let refused = Refusal::from_word(reason);
         std::hint::black_box((refused.of_a_join(), refused.of_a_ring()));
     }
 }
@@ -19,7 +19,8 @@ fn decode(bytes: &[u8]) {
 fuzz_target!(|input: (u8, [u64; 8], &[u8])| {
     let (code, fields, bytes) = input;
     decode(bytes);
-    // The prefix is right, without which nothing else is looked at, and so is the number of fields, one time out of many.
+    // The prefix is right, without which nothing else is looked at, and so is the number of fields, one time out of
+    // many.
     let mut frame = Frame::Bye {}.encode();
     frame.truncate(8);
     frame.extend(u64::from(code % 64).to_le_bytes());

@@ -1,5 +1,6 @@
-//! A collective of two members, one of which writes whatever it likes into its lines of the board: the other one's call ends with a value or an error,
-//! or goes on waiting. How long its blocks are is believed where counts differ: pieces that never end keep the others busy whoever tells of them.
+//! A collective of two members, one of which writes whatever it likes into its lines of the board: the other one's call
+//! ends with a value or an error, or goes on waiting. How long its blocks are is believed where counts differ: pieces
+//! that never end keep the others busy whoever tells of them.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! The words of a mutex, a condition variable, a barrier, a counter and a segment's name, with what another process wrote there: each call ends with
-//! a value or an error, at once if it is not to wait.
+//! The words of a mutex, a condition variable, a barrier, a counter and a segment's name, with what another process
+//! wrote there: each call ends with a value or an error, at once if it is not to wait.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -52,7 +52,8 @@ impl Things {
 
 fuzz_target!(|input: ([[u64; 8]; 5], [u8; 5], i64)| {
     let (mut words, narrow, amount) = input;
-    // Of some all words are small numbers, of some the upper halves are: most that stands there means a node, a thread or a count.
+    // Of some all words are small numbers, of some the upper halves are: most that stands there means a node, a thread
+    // or a count.
     for (words, narrow) in words.iter_mut().zip(narrow) {
         words.iter_mut().for_each(|word| *word >>= [0, 62, 56, 42, 27, 22][usize::from(narrow) % 6]);
     }

@@ -25,7 +25,8 @@ static NOTICES: LazyLock<File> = LazyLock::new(|| {
 fuzz_target!(|input: ([[u64; WORDS]; 2], [u64; 5])| {
     let (mut notices, rest) = input;
     for notice in &mut notices {
-        // It stands still, and is of a kind: without that nothing else is looked at. Small numbers are what most words are to be.
+        // It stands still, and is of a kind: without that nothing else is looked at. Small numbers are what most words
+        // are to be.
         notice[0] &= !1;
         notice[1] = notice[1] % 5;
         notice[2..8].iter_mut().filter(|word| **word % 3 != 0).for_each(|word| *word >>= 40);

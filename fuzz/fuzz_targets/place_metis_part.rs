@@ -1,4 +1,5 @@
-//! A partition of METIS, of the scheduler's graph: read or refused, never a panic; what was read is written and read as the same.
+//! A partition of METIS, of the scheduler's graph: read or refused, never a panic; what was read is written and read as
+//! the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

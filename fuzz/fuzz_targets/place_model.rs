@@ -1,4 +1,5 @@
-//! A model file and a placement file of it: read or refused, never a panic; what was read is written and read as the same.
+//! A model file and a placement file of it: read or refused, never a panic; what was read is written and read as the
+//! same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A whole ring with bytes of another process in every slot, in the area and on a baton: each message is taken, refused as corrupt, or
-//! not there, and all of what was taken can be read.
+//! A whole ring with bytes of another process in every slot, in the area and on a baton: each message is taken, refused
+//! as corrupt, or not there, and all of what was taken can be read.
 #![no_main]
 
 use std::os::fd::AsFd;

@@ -1,4 +1,5 @@
-//! The job's table with words of another process in it, as every node and those who look on read it: whatever is asked has an answer.
+//! The job's table with words of another process in it, as every node and those who look on read it: whatever is asked
+//! has an answer.
 #![no_main]
 
 use std::os::fd::AsFd;

@@ -10,9 +10,9 @@ use crate::slab::{LAG, Slab, Source};
 /// Calculates the temperatures in a heated slab with all nodes of a job.
 ///
 /// Laplace's equation, solved by red-black Gauss-Seidel sweeps until the largest change is under the tolerance. Every
-/// computing thread of every node has a band of the slab and exchanges its outer rows with its neighbours. Only node 0's
-/// size, source, tolerance and nodes count; --threads is for each node. The temperatures are the same, bit for bit, for
-/// every number of nodes and threads.
+/// computing thread of every node has a band of the slab and exchanges its outer rows with its neighbours. Only node
+/// 0's size, source, tolerance and nodes count; --threads is for each node. The temperatures are the same, bit for bit,
+/// for every number of nodes and threads.
 #[derive(Parser, Debug)]
 #[command(name = "laplace", version, after_help = EXAMPLES)]
 pub struct Arguments {

@@ -1,8 +1,8 @@
 //! Some neighbouring rows of the slab, and the two rows beside them.
 //!
-//! The points are coloured like a chess board. A point's neighbours all have the other colour, so all points of one colour
-//! can be relaxed in any order with the same result, bit for bit: red-black Gauss-Seidel (W. H. Press et al., *Numerical
-//! Recipes in C*, second edition, 1992, 19.5).
+//! The points are coloured like a chess board. A point's neighbours all have the other colour, so all points of one
+//! colour can be relaxed in any order with the same result, bit for bit: red-black Gauss-Seidel (W. H. Press et al.,
+//! *Numerical Recipes in C*, second edition, 1992, 19.5).
 //!
 //! The colours are kept apart: row `r` of colour `k` holds the columns `2 j + (r + k) % 2`. So the inner loop runs over
 //! neighbouring numbers, and what a neighbour needs, one colour of one row, is one piece of memory.
@@ -25,7 +25,8 @@ pub struct Band {
     colours: [Vec<f64>; 2],
 }
 
-/// One colour of the rows beside a band, as others have told them: read where they lie. Where there is none the band's own row stands for it.
+/// One colour of the rows beside a band, as others have told them: read where they lie. Where there is none the band's
+/// own row stands for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Halos<'a> {
     pub above: Option<&'a [f64]>,
@@ -33,8 +34,8 @@ pub struct Halos<'a> {
 }
 
 impl Band {
-    /// The rows after `above` of a slab that is `width` points across, with the temperatures that `start` gives to (column,
-    /// row).
+    /// The rows after `above` of a slab that is `width` points across, with the temperatures that `start` gives to
+    /// (column, row).
     pub fn new(width: usize, above: usize, rows: usize, start: impl Fn(usize, usize) -> f64) -> Band {
         let half = width.div_ceil(2);
         let mut band = Band { width, first: above, rows, colours: [(); 2].map(|()| vec![0.0; (rows + 2) * half]) };
@@ -60,8 +61,8 @@ impl Band {
         ((self.first + row + column) % 2, row * self.half() + column / 2)
     }
 
-    /// Relaxes the points of one colour in some rows, 1 being the band's first. Returns the largest change. The leftmost
-    /// and rightmost points are edges of the slab and stay.
+    /// Relaxes the points of one colour in some rows, 1 being the band's first. Returns the largest change. The
+    /// leftmost and rightmost points are edges of the slab and stay.
     ///
     /// # Panics
     /// If the rows are not the band's own.
@@ -150,7 +151,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two bands that tell each other their edges after each colour make what the definition makes, wherever these lie.
+        /// Two bands that tell each other their edges after each colour make what the definition makes, wherever these
+        /// lie.
         #[test]
         fn bands_have_the_bits_of_the_definition(
             width in 3usize..40, above in 1usize..9, below in 1usize..9, sweeps in 1usize..4, lie_elsewhere: bool,

@@ -1,12 +1,13 @@
 //! A computing thread: relaxes its band, tells its neighbours, and stops when all are told to.
 //!
-//! In each half of a sweep the two outer rows go first and are posted to the neighbours; while these messages travel the
-//! rows between are relaxed. A band knows the halo of one colour before it relaxes the other, so every point sees the same
-//! neighbours for every number of bands. A halo is read where it lies, in the neighbour's message, and copied by nobody.
+//! In each half of a sweep the two outer rows go first and are posted to the neighbours; while these messages travel
+//! the rows between are relaxed. A band knows the halo of one colour before it relaxes the other, so every point sees
+//! the same neighbours for every number of bands. A halo is read where it lies, in the neighbour's message, and copied
+//! by nobody.
 //!
 //! The thread of the first band collects the largest changes and tells the verdict. Nobody stands still for that: the
-//! verdict on a sweep counts [`LAG`] sweeps later, for all alike, so that the number of sweeps does not depend on who was
-//! how fast.
+//! verdict on a sweep counts [`LAG`] sweeps later, for all alike, so that the number of sweeps does not depend on who
+//! was how fast.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -22,8 +23,8 @@ use crate::slab::LAG;
 /// How often the first band tells how far it is, and has rows shown if somebody looks on.
 const NEWS: Duration = Duration::from_millis(100);
 
-/// Works as thread number `thread` of this node's `threads` for the manager until that says that all is done. If something
-/// fails the manager is told.
+/// Works as thread number `thread` of this node's `threads` for the manager until that says that all is done. If
+/// something fails the manager is told.
 ///
 /// # Errors
 /// [`ErrorKind::PeerLost`] with a node that is gone; those of DECK's calls.
@@ -57,8 +58,9 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     Region { node, manager, orders, above, below, plan, band, heard, judge }.relax_to_the_end()
 }
 
-/// What is said to a thread next, for as long as the manager's node is there. It goes without a word only for the sake of a node that is
-/// lost: that one is named, if it is among the first so many. Before a thread is welcome others may still come, so they are counted then.
+/// What is said to a thread next, for as long as the manager's node is there. It goes without a word only for the sake
+/// of a node that is lost: that one is named, if it is among the first so many. Before a thread is welcome others may
+/// still come, so they are counted then.
 fn next_order(node: &Node, orders: &Mailbox, nodes: impl Fn() -> u32) -> Result<Message> {
     patience::retrieve(node, 1, orders).or_else(|gone| patience::check(node, nodes()).and(Err(gone)))
 }
@@ -208,7 +210,8 @@ impl Region<'_> {
         }
     }
 
-    /// Where the first band's thread ended the sweeps before the tolerance was met, it tells how far they came in the `last` one.
+    /// Where the first band's thread ended the sweeps before the tolerance was met, it tells how far they came in the
+    /// `last` one.
     fn judge_to_the_end(&mut self, last: u64) -> Result<()> {
         if self.plan.judge.is_some() || self.judge.last < self.plan.slab.tolerance() {
             return Ok(());
@@ -258,8 +261,9 @@ impl Region<'_> {
         }
     }
 
-    /// The first band's thread, which has a neighbour below only, hears changes while it waits for that one's halo. Otherwise many
-    /// bands fill its mail box, and the next one waits for room in there before it posts the halo that this one waits for.
+    /// The first band's thread, which has a neighbour below only, hears changes while it waits for that one's halo.
+    /// Otherwise many bands fill its mail box, and the next one waits for room in there before it posts the halo that
+    /// this one waits for.
     fn hear_until_a_halo_comes(&mut self) -> Result<()> {
         if self.plan.judge.is_some() {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Temperatures in a heated slab, calculated by all nodes of a DECK job: the second application of the papers.
 //!
-//! Every computing thread of every node is an address: it has a band of the slab and mail boxes for the outer rows of the
-//! bands above and below, whether those belong to its own node or to another one. There are no locks and no barriers.
+//! Every computing thread of every node is an address: it has a band of the slab and mail boxes for the outer rows of
+//! the bands above and below, whether those belong to its own node or to another one. There are no locks and no
+//! barriers.
 //!
 //! | file | idea |
 //! |---|---|

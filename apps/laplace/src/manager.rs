@@ -90,7 +90,8 @@ impl<'a> Manager<'a> {
     /// Calculates the slab with the computing threads of all nodes. Blocks until it is done.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if nodes do not come, [`ErrorKind::PeerLost`] if one is gone, and what a thread says that fails.
+    /// [`ErrorKind::Timeout`] if nodes do not come, [`ErrorKind::PeerLost`] if one is gone, and what a thread says that
+    /// fails.
     pub fn run(mut self, display: &Display) -> Result<Outcome> {
         self.wait_for_threads(display)?;
         let start = Instant::now();
@@ -123,7 +124,8 @@ impl<'a> Manager<'a> {
         protocol::open_to_manager(message, (self.slab.width(), self.slab.height()), connect)
     }
 
-    /// Answers a thread for which there is nothing to do. Whoever does not answer back is answered at the end; who has failed is no loss.
+    /// Answers a thread for which there is nothing to do. Whoever does not answer back is answered at the end; who has
+    /// failed is no loss.
     fn send_away(&mut self, message: Message) -> Result<()> {
         // What was read of it is read again then.
         match self.open(&mut message.clone(), |message| message.unpack_mailbox(LOOK)) {

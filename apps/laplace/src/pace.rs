@@ -1,7 +1,7 @@
 //! How far a calculation is whose end is told by the largest change.
 //!
-//! The change comes down ever more evenly: in the end by the same part with each sweep. So the sweeps that are left are told by how it has come down in the
-//! last half of those that are done.
+//! The change comes down ever more evenly: in the end by the same part with each sweep. So the sweeps that are left are
+//! told by how it has come down in the last half of those that are done.
 
 use std::collections::VecDeque;
 

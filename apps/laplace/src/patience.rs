@@ -1,8 +1,9 @@
 //! Waiting for other nodes without ever hanging.
 //!
-//! Each node holds a part of the slab that nobody else has, so the calculation ends when a node is gone. A lost node ends a
-//! retrieve from those that had posted to it at once; for all others, and for nodes that left with an error, whoever has
-//! waited for [`LOOK`] looks whether all are there. A stopped node is there: waits for it go on when it does.
+//! Each node holds a part of the slab that nobody else has, so the calculation ends when a node is gone. A lost node
+//! ends a retrieve from those that had posted to it at once; for all others, and for nodes that left with an error,
+//! whoever has waited for [`LOOK`] looks whether all are there. A stopped node is there: waits for it go on when it
+//! does.
 
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub fn retrieve(node: &Node, nodes: u32, mailbox: &Mailbox) -> Result<Message> {
     }
 }
 
-/// Takes the next element of a message, the address of a mail box, and connects to it, for as long as the first `nodes` nodes are
-/// there.
+/// Takes the next element of a message, the address of a mail box, and connects to it, for as long as the first `nodes`
+/// nodes are there.
 ///
 /// # Errors
 /// [`ErrorKind::PeerLost`] with the node that is gone; those of [`Message::unpack_mailbox`], except that time runs out.
@@ -58,7 +59,8 @@ pub fn connect(node: &Node, nodes: u32, message: &mut Message) -> Result<Mailbox
     }
 }
 
-/// Waits until one of some mail boxes has something to retrieve, for as long as the first `nodes` nodes are there; its index.
+/// Waits until one of some mail boxes has something to retrieve, for as long as the first `nodes` nodes are there; its
+/// index.
 ///
 /// # Errors
 /// As [`retrieve`].

@@ -15,9 +15,9 @@
 //!     | -- failed: why ----------------------> |   instead of anything, and the end of the job
 //! ```
 //!
-//! A halo is nothing but numbers: a mail box of its own for each neighbour, and the order of messages, say what it is. All
-//! others begin with three numbers, of which the first is the kind; change and verdict are nothing more, so that they fit
-//! into a slot.
+//! A halo is nothing but numbers: a mail box of its own for each neighbour, and the order of messages, say what it is.
+//! All others begin with three numbers, of which the first is the kind; change and verdict are nothing more, so that
+//! they fit into a slot.
 
 use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, NodeId, Result};
 
@@ -227,12 +227,12 @@ fn unknown(message: &Message, kind: u64) -> Error {
     }
 }
 
-/// Reads a message to the manager, about a slab so many points across and down. What is next in a hello is connected to by
-/// `connect`.
+/// Reads a message to the manager, about a slab so many points across and down. What is next in a hello is connected to
+/// by `connect`.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no thread says; the errors of `connect` for
-/// a thread that cannot be reached.
+/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no thread says; the errors of
+/// `connect` for a thread that cannot be reached.
 pub fn open_to_manager(
     message: &mut Message,
     (width, height): (u32, u32),
@@ -276,8 +276,8 @@ pub fn open_to_manager(
 /// Reads an order. A welcome connects to the neighbours, however long that takes while all nodes are there.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`], [`ErrorKind::Truncated`] or [`ErrorKind::Invalid`] for what nobody says;
-/// the errors of [`patience::connect`] for a neighbour that cannot be reached any more.
+/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`], [`ErrorKind::Truncated`] or [`ErrorKind::Invalid`] for what nobody
+/// says; the errors of [`patience::connect`] for a neighbour that cannot be reached any more.
 pub fn open_to_thread(node: &Node, message: &mut Message) -> Result<ToThread> {
     let mut head = [0u64; 3];
     message.unpack(&mut head)?;

@@ -1,7 +1,7 @@
 //! What is to be calculated: a slab with one hot edge.
 //!
-//! The slab is insulated except for its edges, which keep their temperatures: the upper one is heated, the others are cold,
-//! and so is everything inside at the start. The grid has the same distance between points in both directions.
+//! The slab is insulated except for its edges, which keep their temperatures: the upper one is heated, the others are
+//! cold, and so is everything inside at the start. The grid has the same distance between points in both directions.
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -89,8 +89,8 @@ impl Slab {
         }
     }
 
-    /// The exact temperature of a point in the end, if it is known: T sin(πx) sinh(π(h-y)) / sinh(πh) on a slab of width 1
-    /// and height h.
+    /// The exact temperature of a point in the end, if it is known: T sin(πx) sinh(π(h-y)) / sinh(πh) on a slab of
+    /// width 1 and height h.
     pub fn solution(&self, column: usize, row: usize) -> Option<f64> {
         (self.source == Source::Sine).then(|| {
             let step = 1.0 / f64::from(self.width - 1);

@@ -12,8 +12,9 @@ use crate::scene::Scene;
 ///
 /// Node 0 is the master: it hands out horizontal slices of the picture to the computing threads of all nodes, itself
 /// included, and writes the picture. Each thread runs the installed `povray` on its slice. Only node 0's scene, size,
-/// slices, antialias and library count; --threads is for each node. The picture is the same, bit for bit, as that of one whole
-/// render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity, photons or chance.
+/// slices, antialias and library count; --threads is for each node. The picture is the same, bit for bit, as that of
+/// one whole render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity, photons or
+/// chance.
 #[derive(Parser, Debug)]
 #[command(name = "povray-farm", version, after_help = EXAMPLES)]
 pub struct Arguments {
@@ -23,7 +24,8 @@ pub struct Arguments {
     /// Pixels across and down
     #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"), allow_hyphen_values = true)]
     size: (u32, u32),
-    /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
+    /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders
+    /// together
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     slices: u32,
     /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
@@ -81,7 +83,8 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     Ok(Orders { scene, threads, out, watch })
 }
 
-/// Where POV-Ray is to look for what `scene` includes: first in the current folder, as it does itself, but that it runs in another one.
+/// Where POV-Ray is to look for what `scene` includes: first in the current folder, as it does itself, but that it runs
+/// in another one.
 fn looked_in(scene: &Path, named: Vec<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
     // The user has named neither of these, who may not need them.
     let current = current.filter(|folder| cannot_be_told(folder).is_none());

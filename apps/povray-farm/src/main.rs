@@ -1,7 +1,8 @@
 //! A render farm: all nodes of a DECK job render one POV-Ray scene. The third application of the papers.
 //!
-//! The papers' version was a POV-Ray with messages built in; this one runs the POV-Ray that is installed, one process for
-//! each slice. How slices are handed out and come back is in the crate `slices`, what a person sees in `user-interface`.
+//! The papers' version was a POV-Ray with messages built in; this one runs the POV-Ray that is installed, one process
+//! for each slice. How slices are handed out and come back is in the crate `slices`, what a person sees in
+//! `user-interface`.
 //!
 //! | file | idea |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! One POV-Ray process that renders one slice.
 //!
 //! POV-Ray renders the rows with one thread (the farm has as many workers as it wants), without jitter, and with the
-//! recursive antialiasing, which looks at a pixel alone. So the rows of a slice that begins where POV-Ray begins a block are
-//! the same as in one whole render. It dies with the thread that started it.
+//! recursive antialiasing, which looks at a pixel alone. So the rows of a slice that begins where POV-Ray begins a
+//! block are the same as in one whole render. It dies with the thread that started it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,8 +27,8 @@ use crate::state_file::StateFile;
 const STOPPED_BY_ITS_USER: i32 = 2;
 
 /// Rows and columns of the blocks that POV-Ray renders at a time, when it is not told otherwise. Within a block POV-Ray
-/// remembers things from one ray to the next, which show in rare pixels: a slice that begins in the middle of a block is not
-/// the same, bit for bit, as these rows of one whole render.
+/// remembers things from one ray to the next, which show in rare pixels: a slice that begins in the middle of a block
+/// is not the same, bit for bit, as these rows of one whole render.
 pub const BLOCK: u32 = 32;
 
 /// The picture, in POV-Ray's current folder: so POV-Ray need not be told the name of that folder, which may have any
@@ -51,8 +51,8 @@ pub struct Rendering {
 
 /// The command that renders `rows` of `scene` into the file [`PICTURE`] of the folder that it runs in.
 pub fn command(scene: &Scene, rows: Range<u32>) -> Command {
-    // The parent's death is the only thing that nobody could tell POV-Ray of. The kernel does; the shell looks whether it had come before
-    // the kernel was asked to.
+    // The parent's death is the only thing that nobody could tell POV-Ray of. The kernel does; the shell looks whether
+    // it had come before the kernel was asked to.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "sh", "-c", r#"[ "$PPID" = "$0" ] && exec povray "$@""#]);
     command.arg(std::process::id().to_string());
@@ -195,8 +195,8 @@ impl Drop for Rendering {
     }
 }
 
-/// What POV-Ray complains of, without all that it says about itself. It breaks lines at 79 columns, and where it is short of
-/// processor time it says that it is parsing after what is wrong with the scene.
+/// What POV-Ray complains of, without all that it says about itself. It breaks lines at 79 columns, and where it is
+/// short of processor time it says that it is parsing after what is wrong with the scene.
 fn complaint(words: &str) -> String {
     let banner = words.rfind("[Parsing...]").map(|at| at + "[Parsing...]".len());
     let scene = words.find("\nFile '");

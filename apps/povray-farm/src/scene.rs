@@ -35,7 +35,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Checks the parameters, wherever they come from: a command line or another node's message. Does not look at files.
+    /// Checks the parameters, wherever they come from: a command line or another node's message. Does not look at
+    /// files.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] with the remedy in the words of the command line.

@@ -1,7 +1,8 @@
 //! The folder for what one POV-Ray process writes.
 //!
-//! POV-Ray wants names for its files. A folder goes with the rendering that it belongs to. A file in it is locked as long as that goes on: what a killed node left
-//! behind is found by that, whatever namespace the node ran in, and swept away when a later job begins.
+//! POV-Ray wants names for its files. A folder goes with the rendering that it belongs to. A file in it is locked as
+//! long as that goes on: what a killed node left behind is found by that, whatever namespace the node ran in, and swept
+//! away when a later job begins.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind::AlreadyExists, ErrorKind::NotFound};

@@ -1,7 +1,7 @@
 //! The lines that POV-Ray has finished, while it is still rendering.
 //!
-//! POV-Ray writes its picture when all of it is ready, but keeps a *render state file* from which a stopped render can be
-//! continued, and every finished block of pixels goes there at once. The form of the file was read off POV-Ray 3.7's
+//! POV-Ray writes its picture when all of it is ready, but keeps a *render state file* from which a stopped render can
+//! be continued, and every finished block of pixels goes there at once. The form of the file was read off POV-Ray 3.7's
 //! source (`ImageMessageHandler::DrawPixelBlockSet`, `POVMS`):
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! The farm as its users run it, with the real POV-Ray: alone, with several nodes, and with a node that dies. The picture
-//! must be that of one whole render, bit for bit, every time.
+//! The farm as its users run it, with the real POV-Ray: alone, with several nodes, and with a node that dies. The
+//! picture must be that of one whole render, bit for bit, every time.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -187,7 +187,8 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
     });
 }
 
-/// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe `gate`.
+/// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe
+/// `gate`.
 fn povray_behind_a_gate(folder: &Folder) {
     let path = std::env::var_os("PATH").unwrap();
     let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();

@@ -9,11 +9,12 @@ use crate::task::{QUEUES, ROUND};
 
 /// Schedules tasks of three priorities with two producers and two consumers on the nodes of a job.
 ///
-/// Consumers 0 and 1 are on nodes 0 and 1, producers 0 and 1 on nodes 2 and 3; with fewer nodes they share them. The queues
-/// q0, q1 and q2 lie in shared segments. Each producer puts its tasks of 2 KB into them, half into q0, a third into q1, a
-/// sixth into q2; consumers take three, two and one of them in a round. Node 0 checks that every task ran once and in the
-/// order of its queue, and writes what each process read and wrote where as an access record, from which `deck place import
-/// record` makes a placement model. Only its options --place, --tasks, --slots, --record and --history count.
+/// Consumers 0 and 1 are on nodes 0 and 1, producers 0 and 1 on nodes 2 and 3; with fewer nodes they share them. The
+/// queues q0, q1 and q2 lie in shared segments. Each producer puts its tasks of 2 KB into them, half into q0, a third
+/// into q1, a sixth into q2; consumers take three, two and one of them in a round. Node 0 checks that every task ran
+/// once and in the order of its queue, and writes what each process read and wrote where as an access record, from
+/// which `deck place import record` makes a placement model. Only its options --place, --tasks, --slots, --record and
+/// --history count.
 #[derive(Parser, Debug)]
 #[command(name = "scheduler", version, after_help = EXAMPLES)]
 pub struct Arguments {

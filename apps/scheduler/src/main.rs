@@ -1,7 +1,7 @@
 //! A priority scheduler on shared segments: the program that the paper on OptiSCI validates its cost model with.
 //!
-//! Two producers put tasks of three priorities into three queues, two consumers take them out in rounds of three, two and one.
-//! Processes talk through the queues only.
+//! Two producers put tasks of three priorities into three queues, two consumers take them out in rounds of three, two
+//! and one. Processes talk through the queues only.
 //!
 //! | file | idea |
 //! |---|---|
@@ -124,8 +124,8 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
     wait_for_the_end(shop)
 }
 
-/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false` if the
-/// first one has left: it was ordered what cannot be done, and has said so.
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false`
+/// if the first one has left: it was ordered what cannot be done, and has said so.
 fn meet(shop: &Shop) -> Result<bool> {
     let mut there = shop.patience.joined();
     let mut arrivals = Arrivals::within(default_timeout());
@@ -169,7 +169,8 @@ fn wait_for_the_end(shop: &Shop) -> Result<()> {
     }
 }
 
-/// The first node: makes the queues, collects what all processes did, checks it and writes the record. Returns what to say.
+/// The first node: makes the queues, collects what all processes did, checks it and writes the record. Returns what to
+/// say.
 fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<String> {
     let node = shop.node();
     let reports = node.mailbox(REPORTS)?;

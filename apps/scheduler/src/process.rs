@@ -129,15 +129,15 @@ fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec
     }
 }
 
-/// Waits while this consumer is a round ahead of another. In the paper each has a processor of its own; with fewer, whichever runs
-/// first would take all there is, and the access record would tell of one consumer only.
+/// Waits while this consumer is a round ahead of another. In the paper each has a processor of its own; with fewer,
+/// whichever runs first would take all there is, and the access record would tell of one consumer only.
 fn keep_step(shop: &Shop, number: usize, own: i64) -> Result<()> {
     let mut others = shop.rounds.iter().enumerate().filter(|(other, _)| *other != number);
     others.try_for_each(|(_, other)| shop.patience.wait(|time| other.wait_for(own, time)).map(drop))
 }
 
-/// One round: up to three tasks of the first queue, two of the second, one of the third; a queue that has no more is left for
-/// the next. `take` tells whether there was one.
+/// One round: up to three tasks of the first queue, two of the second, one of the third; a queue that has no more is
+/// left for the next. `take` tells whether there was one.
 fn round(mut take: impl FnMut(usize) -> Result<bool>) -> Result<()> {
     for (queue, share) in ROUND.into_iter().enumerate() {
         for _ in 0..share {

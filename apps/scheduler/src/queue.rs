@@ -1,8 +1,8 @@
 //! A first-in, first-out queue of tasks in a shared segment.
 //!
-//! Producers take turns at its tail and consumers at its head, each under a mutex of their own, so that putting in and taking
-//! out go on at the same time (the two-lock queue of Michael and Scott, 1996). How many tasks were ever put in and taken out
-//! is told by two counters: whoever finds no room waits for the second one.
+//! Producers take turns at its tail and consumers at its head, each under a mutex of their own, so that putting in and
+//! taking out go on at the same time (the two-lock queue of Michael and Scott, 1996). How many tasks were ever put in
+//! and taken out is told by two counters: whoever finds no room waits for the second one.
 
 use deck::shared::{Counter, Mutex, Segment};
 use deck::{Error, ErrorKind, Node, NodeId, Result};
@@ -87,7 +87,8 @@ impl Queue {
     /// Takes the task at the head out and runs it: which it was, and its place. `None` if there is none.
     ///
     /// # Errors
-    /// [`ErrorKind::OwnerDied`] if a node died while it took a task; [`ErrorKind::Corrupt`] for a task that is not whole.
+    /// [`ErrorKind::OwnerDied`] if a node died while it took a task; [`ErrorKind::Corrupt`] for a task that is not
+    /// whole.
     pub fn take(&self) -> Result<Option<(Task, u64)>> {
         let mut task = [0; TASK_BYTES];
         let place = {

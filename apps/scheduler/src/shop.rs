@@ -23,7 +23,8 @@ pub struct Shop {
     pub meeting: Barrier,
     /// All processes meet here before the first task.
     pub start: Barrier,
-    /// All processes meet here after the last task: reports that are packed while others work are in the time that these tell.
+    /// All processes meet here after the last task: reports that are packed while others work are in the time that
+    /// these tell.
     pub finish: Barrier,
     /// Tasks that were ever put into any queue.
     pub arrived: Counter,

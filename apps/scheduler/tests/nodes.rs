@@ -33,7 +33,8 @@ impl Drop for Nodes {
     }
 }
 
-/// Runs `nodes` nodes to their ends, numbered in whatever order they join; the last to be started dies at the point `trap`.
+/// Runs `nodes` nodes to their ends, numbered in whatever order they join; the last to be started dies at the point
+/// `trap`.
 fn run(folder: &Folder, name: &str, nodes: usize, options: &str, trap: Option<&str>) -> Vec<Output> {
     let job = format!("scheduler-{name}-{}", std::process::id());
     let mut started = Nodes(Vec::new());
@@ -195,7 +196,8 @@ fn the_readme_shows_what_is_printed() {
     assert_eq!(what_never_changes(&printed), what_never_changes(shown));
 }
 
-/// What is printed in every run: without the time, the folder of the record, and how consumers shared the tasks of a queue.
+/// What is printed in every run: without the time, the folder of the record, and how consumers shared the tasks of a
+/// queue.
 fn what_never_changes(printed: &str) -> Vec<String> {
     let mut taken = [0; 3];
     let mut lines = Vec::new();
@@ -251,7 +253,8 @@ fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
     assert!(errors.contains("--nodes N"), "{errors}");
 }
 
-/// Longer than any wait goes on without a look at the nodes: the application's own, and those of DECK with the timeout that the nodes are told.
+/// Longer than any wait goes on without a look at the nodes: the application's own, and those of DECK with the timeout
+/// that the nodes are told.
 #[cfg(debug_assertions)]
 const STOPPED_FOR: Duration = Duration::from_secs(5);
 #[cfg(debug_assertions)]
@@ -299,7 +302,8 @@ fn wait_until_joined(job: &str, nodes: usize) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "nothing is to happen for so long")]
 fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
-    // Before the meeting; asked for memory of a queue; on the way to the mail box for reports; with a queue's mutex; and without.
+    // Before the meeting; asked for memory of a queue; on the way to the mail box for reports; with a queue's mutex;
+    // and without.
     let points = ["join/welcomed:1", "segment/making:1", "clone/requested:1", "mutex/taken:20", "counter/added:40"];
     deck();
     let jobs = points.map(|point| {

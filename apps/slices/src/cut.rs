@@ -29,8 +29,8 @@ impl Cut {
         Cut::in_blocks(size, slices, pixel_bytes, 1)
     }
 
-    /// As [`Cut::checked`], but slices begin at multiples of `block` rows only, and more slices than blocks become one for each
-    /// block.
+    /// As [`Cut::checked`], but slices begin at multiples of `block` rows only, and more slices than blocks become one
+    /// for each block.
     ///
     /// # Errors
     /// As [`Cut::checked`].
@@ -87,8 +87,8 @@ impl Cut {
         self.width as usize * self.height as usize
     }
 
-    /// Rows of one slice, from the top. Slices differ by one row or block at most (the last block may have fewer rows than the
-    /// others) and cover every row once.
+    /// Rows of one slice, from the top. Slices differ by one row or block at most (the last block may have fewer rows
+    /// than the others) and cover every row once.
     ///
     /// # Panics
     /// If there is no such slice.

@@ -29,8 +29,8 @@ pub struct Options {
 /// result's two lines. Blocks until the picture is finished, and as long as anybody looks at its page.
 ///
 /// # Errors
-/// Those of joining, of the work, of writing files; [`deck::ErrorKind::PeerLost`] if node 0 dies. The job is left in an orderly
-/// fashion also then, so that other nodes see a node that left and not one that was lost.
+/// Those of joining, of the work, of writing files; [`deck::ErrorKind::PeerLost`] if node 0 dies. The job is left in an
+/// orderly fashion also then, so that other nodes see a node that left and not one that was lost.
 pub fn run<W: Work>(
     work: &W,
     options: &Options,

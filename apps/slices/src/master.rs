@@ -117,9 +117,9 @@ impl<'a, W: Work> Master<'a, W> {
     /// ended, so that nobody is left if the other nodes are gone too.
     ///
     /// # Errors
-    /// Those of [`Mailbox::retrieve`] on the master's own mail box, [`ErrorKind::Invalid`] if a worker found that nobody
-    /// can make the picture, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no error. In any
-    /// case the workers are told that there is no more to do.
+    /// Those of [`Mailbox::retrieve`] on the master's own mail box, [`ErrorKind::Invalid`] if a worker found that
+    /// nobody can make the picture, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no
+    /// error. In any case the workers are told that there is no more to do.
     pub fn run(mut self, display: &Display, is_alone: impl Fn() -> bool) -> Result<Outcome<W>> {
         self.tell_progress(display);
         let mut end = Ok(());

@@ -24,8 +24,8 @@ use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, Result
 use crate::slices::WorkerId;
 use crate::work::{Failure, Work};
 
-/// How long the master waits for the reply box of a new worker to be connected: all others wait with it, and the worker says
-/// hello again.
+/// How long the master waits for the reply box of a new worker to be connected: all others wait with it, and the worker
+/// says hello again.
 const CONNECT: Duration = Duration::from_millis(250);
 /// Most bytes of a failure's text that are sent.
 const WHY_BYTES: usize = 16 << 10;
@@ -175,7 +175,8 @@ pub fn done(node: &Node) -> Result<Message> {
     head(node, DONE, 0, 0)
 }
 
-/// Reads a message to the master; of lines only the head. Waits for a new worker's reply box for a quarter of a second at most.
+/// Reads a message to the master; of lines only the head. Waits for a new worker's reply box for a quarter of a second
+/// at most.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no worker says; the errors of

@@ -45,9 +45,9 @@ pub trait Work: Clone + Send + Sync + 'static {
     /// Those of [`Message::unpack`], and of whatever makes a valid work of numbers.
     fn unpack(message: &mut Message) -> Result<Self>;
 
-    /// Makes the rows of one slice: [`Lines::deliver`] for lines that are ready before the others, as often as is useful,
-    /// and [`Lines::finish`] at the end, whose answer is the answer of this function. After a `Break`, which it passes on
-    /// as its own answer, nobody wants the rest.
+    /// Makes the rows of one slice: [`Lines::deliver`] for lines that are ready before the others, as often as is
+    /// useful, and [`Lines::finish`] at the end, whose answer is the answer of this function. After a `Break`, which it
+    /// passes on as its own answer, nobody wants the rest.
     ///
     /// # Errors
     /// A [`Failure`]; those of [`Lines`] become one with `?`.

@@ -135,8 +135,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The master's next word, or `None` if its mail box is gone. The master may have turned to others when this node, stopped for a
-    /// while, did not answer: until it is welcome a worker says hello again.
+    /// The master's next word, or `None` if its mail box is gone. The master may have turned to others when this node,
+    /// stopped for a while, did not answer: until it is welcome a worker says hello again.
     fn retrieve<W: Work>(&self, is_welcome: bool) -> Result<Option<ToWorker<W>>> {
         loop {
             match self.replies.retrieve(SILENCE) {
@@ -180,8 +180,8 @@ pub struct Lines<'a, W: Work> {
 }
 
 impl<W: Work> Lines<'_, W> {
-    /// Delivers rows of the slice that are ready, for people who look on; rows that are delivered again take the place of
-    /// the older ones. Waits for room however long the master lives. `Break`: nobody wants the rest.
+    /// Delivers rows of the slice that are ready, for people who look on; rows that are delivered again take the place
+    /// of the older ones. Waits for room however long the master lives. `Break`: nobody wants the rest.
     ///
     /// # Errors
     /// [`ErrorKind::PeerLost`] with the master, [`ErrorKind::NoMemory`].

@@ -1,6 +1,6 @@
 //! Reading a command line, and ending a program the way all of DECK's end: status 2 and one line for a wrong option,
-//! status 1 and the error with its remedy for a failure. All processes of `deck run` have the same command line: what is to be said about it
-//! the first one says.
+//! status 1 and the error with its remedy for a failure. All processes of `deck run` have the same command line: what
+//! is to be said about it the first one says.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -53,7 +53,8 @@ impl From<Error> for Failure {
 /// # Errors
 /// A [`Refusal`], when there is nothing to do.
 pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<A, Refusal> {
-    // That a number is too small its reader tells, and not that there is no option of that name; files are not called so.
+    // That a number is too small its reader tells, and not that there is no option of that name; files are not called
+    // so.
     let command = A::command().mut_args(|arg| {
         let is_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
         let takes_numbers = arg.get_action().takes_values() && !arg.is_positional() && !is_file;
@@ -78,7 +79,8 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
     })
 }
 
-/// Checks that two results do not take each other's place. Each is an option, and what was said for it or is meant otherwise.
+/// Checks that two results do not take each other's place. Each is an option, and what was said for it or is meant
+/// otherwise.
 ///
 /// # Errors
 /// A [`Refusal`] that names both options, if they are one file.
@@ -186,8 +188,8 @@ pub fn size(example: &'static str) -> impl Fn(&str) -> Result<(u32, u32), String
     }
 }
 
-/// Computing threads of this node: as many as the user `said`, otherwise its share of the cores, when all nodes run on one
-/// host.
+/// Computing threads of this node: as many as the user `said`, otherwise its share of the cores, when all nodes run on
+/// one host.
 pub fn computing_threads(node: &Node, said: Option<u32>) -> u32 {
     let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     said.unwrap_or_else(|| (cores() / node.count().max(1)).max(1))

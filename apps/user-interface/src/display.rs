@@ -113,7 +113,8 @@ impl Display {
     }
 }
 
-/// The bar, what [`Progress::words`] say, how long it took and, once there can be one, an estimate of how long it will: all in one line of the terminal.
+/// The bar, what [`Progress::words`] say, how long it took and, once there can be one, an estimate of how long it will:
+/// all in one line of the terminal.
 fn style(program: &'static str, columns: usize, words: &Arc<Mutex<String>>) -> ProgressStyle {
     // Whether there are colours is asked of standard error itself by `indicatif`, and that may be a pipe to a terminal.
     let in_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

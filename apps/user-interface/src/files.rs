@@ -10,8 +10,8 @@ pub use deck_files::are_one;
 /// Writes rows of pixels (red, green, blue, a byte each) as a PNG file, the upper row first.
 ///
 /// # Errors
-/// [`ErrorKind::System`] with the operating system's reason; a file that was there before is as it was, as far as its folder
-/// allows ([`deck_files::save`]).
+/// [`ErrorKind::System`] with the operating system's reason; a file that was there before is as it was, as far as its
+/// folder allows ([`deck_files::save`]).
 pub fn save_png(path: &Path, (width, height): (u32, u32), rows: impl Iterator<Item = Vec<u8>>) -> Result<()> {
     save(path, |file| {
         let mut encoder = png::Encoder::new(file, width, height);

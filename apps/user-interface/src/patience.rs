@@ -1,7 +1,7 @@
 //! Waiting for other nodes without ever hanging, and without giving up one that is stopped.
 //!
-//! A wait that needs others goes on for as long as they are there: whoever has waited for [`LOOK`] looks whether they are. A stopped node
-//! is there, and waits for it go on when it does.
+//! A wait that needs others goes on for as long as they are there: whoever has waited for [`LOOK`] looks whether they
+//! are. A stopped node is there, and waits for it go on when it does.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ pub fn stopped(node: &Node, nodes: u32) -> Vec<NodeId> {
     (0..nodes).map(NodeId).filter(is_stopped).collect()
 }
 
-/// How long others are waited for that have not come yet. The time begins anew with each that comes, and does not run while a node of the job is
-/// stopped: what it was about to do it does when it goes on.
+/// How long others are waited for that have not come yet. The time begins anew with each that comes, and does not run
+/// while a node of the job is stopped: what it was about to do it does when it goes on.
 pub struct Arrivals {
     within: Duration,
     since: Instant,
@@ -54,8 +54,8 @@ impl Arrivals {
     }
 }
 
-/// The mail box `name` of node `leader`, which makes it soon after it has joined; `None` if it has been and gone: the others were faster. Waits for
-/// `DECK_TIMEOUT`, not counted while that node is stopped.
+/// The mail box `name` of node `leader`, which makes it soon after it has joined; `None` if it has been and gone: the
+/// others were faster. Waits for `DECK_TIMEOUT`, not counted while that node is stopped.
 ///
 /// # Errors
 /// [`ErrorKind::PeerLost`] if the node died, [`ErrorKind::Timeout`] if there is no such mail box in time.
@@ -78,8 +78,8 @@ pub fn find_leader(node: &Node, leader: NodeId, name: &str) -> Result<Option<Mai
     }
 }
 
-/// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says that there is nobody to wait
-/// for.
+/// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says
+/// that there is nobody to wait for.
 ///
 /// # Errors
 /// Those of `wait`, except [`ErrorKind::Timeout`], and those of `check`.

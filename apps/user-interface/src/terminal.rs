@@ -1,8 +1,9 @@
 //! The terminal of `deck run`, as its nodes see it: through a pipe.
 //!
-//! What a node prints passes through `deck run`, line by line. If that ends at a terminal, `deck run` says how wide it is in
-//! `DECK_TERMINAL`, and takes what ends with a carriage return for a bar: it is shown at once, below everybody's lines, and
-//! overwritten by the next one. A [`Terminal`] speaks that way for `indicatif`, with one line and nothing above it.
+//! What a node prints passes through `deck run`, line by line. If that ends at a terminal, `deck run` says how wide it
+//! is in `DECK_TERMINAL`, and takes what ends with a carriage return for a bar: it is shown at once, below everybody's
+//! lines, and overwritten by the next one. A [`Terminal`] speaks that way for `indicatif`, with one line and nothing
+//! above it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -99,7 +100,8 @@ impl<W: Write + Send + std::fmt::Debug> TermLike for Terminal<W> {
     }
 }
 
-/// As much of a line as a terminal of so many columns shows in one: the next bar overwrites one line only. Whatever sets colours stays.
+/// As much of a line as a terminal of so many columns shows in one: the next bar overwrites one line only. Whatever
+/// sets colours stays.
 pub fn cut(line: &str, columns: usize) -> String {
     let (mut shown, mut is_command) = (0, false);
     let fits = |letter: &char| match (*letter, is_command) {

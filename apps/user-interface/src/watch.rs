@@ -168,7 +168,8 @@ impl Watch {
         self.canvas.shown().asked.is_some_and(|asked| asked.elapsed() < quiet)
     }
 
-    /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the end, and keeps it.
+    /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the
+    /// end, and keeps it.
     fn linger(&self, quiet: Duration) {
         let mut shown = self.canvas.shown();
         loop {
@@ -183,7 +184,8 @@ impl Watch {
     }
 }
 
-/// Serves the page of `program` if it was asked for at a port, and tells the user where to watch what happens: "the picture grow".
+/// Serves the page of `program` if it was asked for at a port, and tells the user where to watch what happens: "the
+/// picture grow".
 ///
 /// # Errors
 /// [`ErrorKind::System`] if the port is taken.
@@ -196,8 +198,8 @@ pub fn open(program: &str, happens: &str, port: Option<u16>, subject: Subject) -
     Ok(watch)
 }
 
-/// How the work of `program` has ended, for the page if there is one, which is served for as long as anybody looks at it; the same for the caller.
-/// A failure is said before that, and ends the page if nobody looks.
+/// How the work of `program` has ended, for the page if there is one, which is served for as long as anybody looks at
+/// it; the same for the caller. A failure is said before that, and ends the page if nobody looks.
 ///
 /// # Errors
 /// That one.

@@ -374,7 +374,7 @@ typedef struct {
   uint64_t bytes_retrieved;
   uint64_t waits;                /* retrieves and posts that slept, until there was a message or room */
   uint64_t held_back;            /* posts that found no room at first */
-  uint64_t by_short;             /* messages by protocol: in a packet of the ring itself, */
+  uint64_t by_short;             /* messages retrieved (owner) or posted (clone): in a packet of the ring, */
   uint64_t by_buffered;          /* through a copy, */
   uint64_t by_zero_copy;         /* handed over without a copy */
   uint64_t lanes;                /* rings of their own that single threads of this node have, having held one another up */

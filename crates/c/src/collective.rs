@@ -1,7 +1,7 @@
 //! Collectives: all calls are one, which is asked for different things, and waits or starts.
 //!
-//! C gives `in` and `out` as addresses. How many bytes of them this member may read and write is what the Rust core says the
-//! call takes and gives; nothing beyond is touched, and what a member does not need may be NULL.
+//! C gives `in` and `out` as addresses. How many bytes of them this member may read and write is what the Rust core
+//! says the call takes and gives; nothing beyond is touched, and what a member does not need may be NULL.
 
 mod arrays;
 
@@ -40,8 +40,8 @@ struct Request {
     output: *mut u8,
 }
 
-// SAFETY: `group` is a handle and never an address; `output` is written only in a call of `deck_test` or `deck_wait`, for
-// whose time the C program leaves it to the library.
+// SAFETY: `group` is a handle and never an address; `output` is written only in a call of `deck_test` or `deck_wait`,
+// for whose time the C program leaves it to the library.
 unsafe impl Send for Request {}
 // SAFETY: as above; two threads in one request exclude one another by its lock.
 unsafe impl Sync for Request {}
@@ -119,8 +119,8 @@ enum How {
 }
 
 /// # Safety
-/// `input` and `output` are NULL or have as many bytes as the call takes and gives in this member, which nobody else uses
-/// during the call; counts as for [`Arguments::call`]; the place of a request is NULL or may be written.
+/// `input` and `output` are NULL or have as many bytes as the call takes and gives in this member, which nobody else
+/// uses during the call; counts as for [`Arguments::call`]; the place of a request is NULL or may be written.
 unsafe fn collective(
     name: &'static str,
     group: *mut GroupHandle,
@@ -157,7 +157,8 @@ unsafe fn collective(
                 .with_remedy("give two arrays; reductions also take one array, the same, for both"));
         }
         let arrays = Arrays { input: input.cast(), takes, output: output.cast(), gives, overlaps };
-        // SAFETY: as the caller promises; what is needed is not NULL, and of no more than isize::MAX bytes (`Call::bytes`).
+        // SAFETY: as the caller promises; what is needed is not NULL, and of no more than isize::MAX bytes
+        // (`Call::bytes`).
         unsafe {
             match how {
                 How::Wait(_) => arrays.wait(&mut alone, &call, timeout.unwrap_or_default())?,
@@ -301,8 +302,8 @@ macro_rules! calls {
         #[doc = concat!("`", stringify!($starts), "` in deck.h.")]
         ///
         /// # Safety
-        /// Arrays are NULL or as long as deck.h says; those that are written are left to the library until the request has come
-        /// to its end.
+        /// Arrays are NULL or as long as deck.h says; those that are written are left to the library until the request
+        /// has come to its end.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $starts(
             group: *mut GroupHandle,

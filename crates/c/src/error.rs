@@ -4,9 +4,10 @@
 //! are the band: call, message, mail box, peer, node. The sentence is kept per thread and written out only when
 //! `deck_last_error` asks for it, so that a polling loop does not pay for text that nobody reads.
 //!
-//! A panic is a bug of this library. It ends at the C door as `DECK_E_SYSTEM`, and Rust's own line about it goes to stderr:
-//! the one exception from printing nothing. To keep it back would take a panic hook, which belongs to the whole program
-//! wherever that is Rust too and links this library statically, and would take the place in the code out of every report.
+//! A panic is a bug of this library. It ends at the C door as `DECK_E_SYSTEM`, and Rust's own line about it goes to
+//! stderr: the one exception from printing nothing. To keep it back would take a panic hook, which belongs to the whole
+//! program wherever that is Rust too and links this library statically, and would take the place in the code out of
+//! every report.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -82,7 +83,8 @@ fn remember(call: &'static str, error: Error) -> ErrorKind {
     kind
 }
 
-/// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with nothing left in caches.
+/// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with
+/// nothing left in caches.
 pub fn prepare() {
     let _ = LAST.try_with(|_| ());
 }

@@ -30,7 +30,7 @@ use std::sync::Mutex;
 use deck_api::{Error, ErrorKind};
 use deck_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Held, Key, Pins, Refusal, Refused, Shortcuts};
+use deck_sync::{Held, Key, NotPinned, Pins, Shortcuts, WhyNot};
 
 pub use kind::{Kind, Object, Unusable};
 
@@ -55,7 +55,8 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 /// Free lists of a table: threads that create and destroy at the same time meet only now and then.
 const FREE_LISTS: usize = 16;
 
-/// All objects of one kind in this process: the only table of that kind, as no two objects may have the same handle. Lives for ever. `ALONE`: one thread at a time uses one of them.
+/// All objects of one kind in this process: the only table of that kind, as no two objects may have the same handle.
+/// Lives for ever. `ALONE`: one thread at a time uses one of them.
 pub struct Table<T: Object, const ALONE: bool = false> {
     /// Slots, as many as `chunk_length` says; NULL until they are needed, and there for ever from then on.
     chunks: [AtomicPtr<Slot<T, ALONE>>; CHUNKS],
@@ -121,8 +122,8 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
         Ok(Reserved { table: self, index })
     }
 
-    /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone. Objects made in
-    /// another session are refused.
+    /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone.
+    /// Objects made in another session are refused.
     ///
     /// # Errors
     /// `Invalid` or `Closed`, as [`Unusable`] says.
@@ -132,8 +133,8 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
         match caller.shortcuts.and_then(|shortcuts| shortcuts.enter(Self::key(handle, caller.session))) {
             Some(entered) => {
                 let slot: *const Slot<T, ALONE> = entered.object().cast();
-                // SAFETY: a shortcut with this key was opened when the object of this handle was unpinned, with its slot, which is one of this table, as there is no other (`Object`);
-                // slots are never given back.
+                // SAFETY: a shortcut with this key was opened when the object of this handle was unpinned, with its
+                // slot, which is one of this table, as there is no other (`Object`); slots are never given back.
                 let slot = unsafe {
                     std::hint::assert_unchecked(!slot.is_null());
                     &*slot
@@ -155,7 +156,7 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
     /// Counts a pin of the object of `handle`, which the caller has from then on.
     #[inline(never)]
     fn pin_counted(&'static self, handle: u64, session: Option<u64>) -> Result<&'static Slot<T, ALONE>, Error> {
-        let slot = self.slot(index_of(handle)).ok_or_else(|| Self::why_not(handle, Refusal::Never))?;
+        let slot = self.slot(index_of(handle)).ok_or_else(|| Self::why_not(handle, WhyNot::Never))?;
         let pin = Self::hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| Self::why_not(handle, why))?;
         match session {
             Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past.error::<T>()),
@@ -172,8 +173,8 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
     }
 
     /// What came of pinning the object of `slot`; if that was the last of it, takes it away.
-    fn hold(slot: &'static Slot<T, ALONE>, held: Result<Held, Refused>) -> Result<Pinned<T, ALONE>, Refusal> {
-        held.map(|held| Pinned { slot, held: ManuallyDrop::new(held) }).map_err(|Refused { why, is_last }| {
+    fn hold(slot: &'static Slot<T, ALONE>, held: Result<Held, NotPinned>) -> Result<Pinned<T, ALONE>, WhyNot> {
+        held.map(|held| Pinned { slot, held: ManuallyDrop::new(held) }).map_err(|NotPinned { why, is_last }| {
             if is_last {
                 slot.reclaim();
             }
@@ -183,13 +184,13 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
 
     /// What is wrong with a handle that leads to nothing that can be pinned.
     #[cold]
-    fn why_not(handle: u64, why: Refusal) -> Error {
+    fn why_not(handle: u64, why: WhyNot) -> Error {
         // One of another kind has another name, whatever is in the slot.
         let unusable = match (decode(T::KIND, handle), why) {
             (Err(wrong), _) => wrong,
-            (Ok(_), Refusal::Never) => Unusable::Garbage,
-            (Ok(_), Refusal::Ended) => Unusable::Destroyed,
-            (Ok(_), Refusal::Busy) => Unusable::Busy,
+            (Ok(_), WhyNot::Never) => Unusable::Garbage,
+            (Ok(_), WhyNot::Ended) => Unusable::Destroyed,
+            (Ok(_), WhyNot::Busy) => Unusable::Busy,
         };
         unusable.error::<T>()
     }
@@ -210,7 +211,8 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
         let (chunk, offset) = locate(index);
         // Acquire, pairs with: handle/chunk (the slots)
         let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
-        // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back.
+        // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never
+        // given back.
         (!slots.is_null()).then(|| unsafe { &*slots.add(offset as usize) })
     }
 
@@ -395,8 +397,8 @@ impl<T: Object, const ALONE: bool> Deref for Pinned<T, ALONE> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: while pinned, the object is neither taken nor written by others; if it is used alone, this borrow and `deref_mut`'s exclusive one come
-        // from the same pin.
+        // SAFETY: while pinned, the object is neither taken nor written by others; if it is used alone, this borrow and
+        // `deref_mut`'s exclusive one come from the same pin.
         let object = unsafe { &*self.slot.object.get() };
         object.as_ref().expect("a pinned slot has an object")
     }

@@ -1,7 +1,7 @@
 //! Mail boxes: the owner's handles, which retrieve and post, and clones, which post.
 //!
-//! A clone of a mail box of this very process is a second handle: it retrieves like the first. Only destroying the first closes the
-//! mail box.
+//! A clone of a mail box of this very process is a second handle: it retrieves like the first. Only destroying the
+//! first closes the mail box.
 
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -30,7 +30,8 @@ unsafe impl Object for End {
 pub enum End {
     /// Made by `deck_mbox_create`.
     Owner(Mailbox),
-    /// Made by `deck_mbox_clone` or `deck_msg_unpack_mbox`; `own` is the second end that retrieves, if the mail box is in this process.
+    /// Made by `deck_mbox_clone` or `deck_msg_unpack_mbox`; `own` is the second end that retrieves, if the mail box is
+    /// in this process.
     Clone { clone: MailboxClone, own: Option<Mailbox> },
 }
 

@@ -4,8 +4,8 @@ use deck_api::{Error, ErrorKind, Result};
 
 use crate::error::invalid;
 
-/// Reads what this version knows of a struct that begins with its own size; what a later version adds must be 0. NULL: all 0.
-/// `what` they are options of, and the `remedy` where they say no size, go into errors.
+/// Reads what this version knows of a struct that begins with its own size; what a later version adds must be 0. NULL:
+/// all 0. `what` they are options of, and the `remedy` where they say no size, go into errors.
 ///
 /// # Safety
 /// `options` is NULL or a struct whose first member, a `size_t`, is its size; any bytes are a `T`.

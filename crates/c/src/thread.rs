@@ -1,7 +1,8 @@
 //! Threads: started, cancelled and joined through a handle.
 //!
-//! They are threads of the system's own library, and not of Rust's: C programs may end one by `pthread_exit`, which unwinds its stack and stops the process if
-//! Rust is to catch that anywhere. So between the system and what the program wants to run stands one function that keeps nothing.
+//! They are threads of the system's own library, and not of Rust's: C programs may end one by `pthread_exit`, which
+//! unwinds its stack and stops the process if Rust is to catch that anywhere. So between the system and what the
+//! program wants to run stands one function that keeps nothing.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -114,7 +115,8 @@ extern "C-unwind" fn run(work: *mut c_void) -> *mut c_void {
 
 /// [`run`] as the system's library takes it, which does not mind how it ends.
 fn enter() -> extern "C" fn(*mut c_void) -> *mut c_void {
-    // SAFETY: the two differ in nothing but that this one may end by an unwinding, which its caller, the system's library, began.
+    // SAFETY: the two differ in nothing but that this one may end by an unwinding, which its caller, the system's
+    // library, began.
     unsafe { mem::transmute::<Start, extern "C" fn(*mut c_void) -> *mut c_void>(run) }
 }
 

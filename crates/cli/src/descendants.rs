@@ -1,8 +1,9 @@
 //! Every process that this one has brought into the world, directly or not: what a job may leave behind.
 //!
 //! A node may be started by a shell script that is not the node itself, so ending the children is not enough. Once this
-//! process is a *subreaper* ([`adopt_orphans`]), whoever loses its parent becomes its child and cannot get away: the walk
-//! down from here finds all of them, also those that closed every file, emptied their environment or left the session.
+//! process is a *subreaper* ([`adopt_orphans`]), whoever loses its parent becomes its child and cannot get away: the
+//! walk down from here finds all of them, also those that closed every file, emptied their environment or left the
+//! session.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,8 +28,8 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// Those that were there before this process had anything to do with a job, by number and begin.
 static SPARED: OnceLock<Vec<(i32, u64)>> = OnceLock::new();
 
-/// What this process has brought into the world so far is not looked after, nor what that starts as long as it lives: a shell that becomes `deck run` may have
-/// children.
+/// What this process has brought into the world so far is not looked after, nor what that starts as long as it lives: a
+/// shell that becomes `deck run` may have children.
 pub fn spare_those_there_are() {
     let there_are = living().into_iter().map(|(pid, stat)| (pid, stat.started)).collect();
     SPARED.get_or_init(|| there_are);
@@ -39,7 +40,8 @@ pub fn any() -> bool {
     !living().is_empty()
 }
 
-/// Sends `signal` to every descendant. Not to those that come meanwhile: what a signal makes a process start is left to end by itself.
+/// Sends `signal` to every descendant. Not to those that come meanwhile: what a signal makes a process start is left to
+/// end by itself.
 pub fn signal_all(signal: Signal) {
     send(&living(), signal);
 }

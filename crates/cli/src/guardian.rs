@@ -1,15 +1,16 @@
 //! Two processes that watch each other, so that nothing of a job survives `deck run`, however that ends.
 //!
-//! `deck run` splits into a *front*, the process that the user started and sees, and behind it a *worker*, which starts the
-//! nodes and does everything else. The kernel kills the nodes when the worker dies; but a node that a shell script started
-//! is no child of the worker, and only an ancestor can find it again. There are two ancestors here:
+//! `deck run` splits into a *front*, the process that the user started and sees, and behind it a *worker*, which starts
+//! the nodes and does everything else. The kernel kills the nodes when the worker dies; but a node that a shell script
+//! started is no child of the worker, and only an ancestor can find it again. There are two ancestors here:
 //!
 //! | killed     | who notices                           | who finds everything that is left |
 //! |------------|---------------------------------------|-----------------------------------|
 //! | the front  | the worker: the pipe between them ends | the worker, which then ends too   |
 //! | the worker | the front: it waits for it             | the front, which then ends too    |
 //!
-//! A worker that ends by itself leaves nothing; if it ended because something of its own failed, the front kills what is left.
+//! A worker that ends by itself leaves nothing; if it ended because something of its own failed, the front kills what
+//! is left.
 //!
 //! The front also takes the signals and writes each into that pipe. The worker blocks them: a terminal sends Ctrl-C to
 //! both, and two messages for one key would look like a user who insists.

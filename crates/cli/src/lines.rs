@@ -1,7 +1,8 @@
 //! Lines: cutting what was read into whole ones, and writing pieces of several nodes without mixing their lines.
 //!
-//! On a terminal there is one thing beside lines: what ends with a carriage return is a *bar*, to be overwritten by what
-//! its stream prints next. It is passed on at once, stays below the lines of everybody else, and goes when its stream ends.
+//! On a terminal there is one thing beside lines: what ends with a carriage return is a *bar*, to be overwritten by
+//! what its stream prints next. It is passed on at once, stays below the lines of everybody else, and goes when its
+//! stream ends.
 
 use std::io::{self, Write};
 
@@ -122,8 +123,8 @@ impl<W: Write> Sink<W> {
         self.has_bars
     }
 
-    /// Writes a piece: if somebody else's line lacks its end, on a line of its own, and if somebody else's bar is shown,
-    /// above it. Over its own bar a stream may write what it likes.
+    /// Writes a piece: if somebody else's line lacks its end, on a line of its own, and if somebody else's bar is
+    /// shown, above it. Over its own bar a stream may write what it likes.
     pub fn write(&mut self, origin: Origin, piece: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(piece.len());
         if self.unfinished.is_some_and(|process| process != origin.process) {

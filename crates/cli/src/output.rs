@@ -1,13 +1,13 @@
 //! What the nodes print, passed through line by line.
 //!
-//! Two threads, one for standard output and one for standard error, each read the pipes of all nodes and write whole lines.
-//! Whoever reads us slowly slows the nodes down, as a pipe would: at most [`LINE_LIMIT`](crate::lines::LINE_LIMIT) bytes
-//! per pipe wait here. If our reader has gone, the pipes are closed, and a node that goes on printing gets SIGPIPE, as in
-//! a pipeline.
+//! Two threads, one for standard output and one for standard error, each read the pipes of all nodes and write whole
+//! lines. Whoever reads us slowly slows the nodes down, as a pipe would: at most
+//! [`LINE_LIMIT`](crate::lines::LINE_LIMIT) bytes per pipe wait here. If our reader has gone, the pipes are closed, and
+//! a node that goes on printing gets SIGPIPE, as in a pipeline.
 //!
-//! A line is never mixed with another node's. Two cases need care: parts of an over-long line are passed as they come, and
-//! until it ends its node *has the floor*, for as long as it does not pause; and where a line lacks its end after all (the
-//! last one of a node, or a node that lost the floor) the next node's begins on a line of its own.
+//! A line is never mixed with another node's. Two cases need care: parts of an over-long line are passed as they come,
+//! and until it ends its node *has the floor*, for as long as it does not pause; and where a line lacks its end after
+//! all (the last one of a node, or a node that lost the floor) the next node's begins on a line of its own.
 //!
 //! On a terminal the nodes may also draw progress bars; see [`crate::lines`]. Behind tags there are lines only.
 

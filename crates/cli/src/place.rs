@@ -47,9 +47,9 @@ pub enum Command {
     },
     /// Find the best placement, or the best that time allows
     ///
-    /// Without a time limit the search ends when its placement is proved to be the best, or when everything that suits the
-    /// model was tried once. With a limit it goes on trying until then, and may find better. Ctrl-C ends it early with the best
-    /// found so far. The same seed gives the same placement, unless time ended the search.
+    /// Without a time limit the search ends when its placement is proved to be the best, or when everything that suits
+    /// the model was tried once. With a limit it goes on trying until then, and may find better. Ctrl-C ends it early
+    /// with the best found so far. The same seed gives the same placement, unless time ended the search.
     #[command(override_usage = SOLVE, after_help = SOLVE_HELP)]
     Solve {
         /// The model
@@ -128,7 +128,8 @@ const SOLVE_HELP: &str = "\
 Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
 
 impl Command {
-    /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date. And a placement alone, where nobody says of what.
+    /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date. And a placement
+    /// alone, where nobody says of what.
     pub fn check(&self) -> Result<(), String> {
         let gives_placement =
             |format: &Format| matches!(format, Format::RecordPlacement | Format::ScotchMap | Format::MetisPart);

@@ -16,8 +16,8 @@ pub fn answer(answer: &clap::Error) -> deck::Result<()> {
     printed(answer.print().and_then(|()| std::io::stdout().flush()))
 }
 
-/// Says something beside the result, in one piece, as others may say something at the same time. Whoever read standard error may be gone: that
-/// keeps nobody from what is to be done.
+/// Says something beside the result, in one piece, as others may say something at the same time. Whoever read standard
+/// error may be gone: that keeps nobody from what is to be done.
 pub fn remark(who: &str, what: impl Display) {
     let _ = std::io::stderr().write_all(format!("{who}: {what}\n").as_bytes());
 }

@@ -259,8 +259,8 @@ impl Job {
         }
     }
 
-    /// Whether a process that ended so got a signal which this one may have got, too, and not been told yet: a terminal sends it to all. Asked once for
-    /// those that end together.
+    /// Whether a process that ended so got a signal which this one may have got, too, and not been told yet: a terminal
+    /// sends it to all. Asked once for those that end together.
     fn may_have_been_asked(&mut self, status: WaitStatus) -> bool {
         let is_such = status.terminating_signal().is_some_and(|signal| REQUESTS.contains(&signal));
         let is_running = matches!(self.phase, Phase::Running);
@@ -332,8 +332,8 @@ impl Job {
         let _ = (&self.say).write_all(format!("deck run: {line}\n").as_bytes());
     }
 
-    /// How the first node that failed did so. One that died slowly may be found dead after another that ended because of that: who was lost
-    /// to the job before the one that was found first is the reason.
+    /// How the first node that failed did so. One that died slowly may be found dead after another that ended because
+    /// of that: who was lost to the job before the one that was found first is the reason.
     fn first_failure(&self) -> Option<u8> {
         let (first, code) = *self.failures.first()?;
         let nodes: Vec<NodeId> = self.failures.iter().filter_map(|(node, _)| *node).collect();

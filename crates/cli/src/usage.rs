@@ -48,7 +48,8 @@ enum Subcommands {
         /// Name of the job, by which others may join it
         #[arg(long, value_name = "NAME", value_parser = job_name)]
         job: Option<String>,
-        /// Put the node's number in front of each line of output: [0], or [p0] for the first process before it is a node
+        /// Put the node's number in front of each line of output: [0], or [p0] for the first process before it is a
+        /// node
         #[arg(long)]
         tag: bool,
         /// End all nodes when one fails
@@ -60,8 +61,8 @@ enum Subcommands {
     },
     /// Show your jobs, or the nodes, mail boxes, groups, segments and locks of one
     ///
-    /// JOB is the name of a job, or the number of any of its processes or of one that started them. A job is read from outside: it need not run to be
-    /// seen, and does not notice.
+    /// JOB is the name of a job, or the number of any of its processes or of one that started them. A job is read from
+    /// outside: it need not run to be seen, and does not notice.
     #[command(override_usage = LS)]
     Ls {
         /// Name of the job, or number of one of its processes
@@ -76,8 +77,8 @@ enum Subcommands {
     },
     /// Say which thread of a job waits for what, on whom, since when
     ///
-    /// Of all your jobs, without JOB. Threads that wait for one another only are told as a cycle; a collective that cannot end
-    /// tells who is absent, and where it is instead. docs/guide/why.md shows an example.
+    /// Of all your jobs, without JOB. Threads that wait for one another only are told as a cycle; a collective that
+    /// cannot end tells who is absent, and where it is instead. docs/guide/why.md shows an example.
     #[command(override_usage = WHY)]
     Why {
         /// Name of the job, or number of one of its processes
@@ -89,8 +90,8 @@ enum Subcommands {
     },
     /// Measure this machine, now
     ///
-    /// Starts the nodes that it needs, shows on a terminal how far it is, and prints a table. Each point is measured several
-    /// times with fresh nodes; what counts is the median. docs/benchmarks.md tells what each figure means.
+    /// Starts the nodes that it needs, shows on a terminal how far it is, and prints a table. Each point is measured
+    /// several times with fresh nodes; what counts is the median. docs/benchmarks.md tells what each figure means.
     #[command(override_usage = BENCH, after_help = benchmarks())]
     Bench {
         /// What to measure, see below

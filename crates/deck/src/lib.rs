@@ -1,10 +1,10 @@
 //! DECK, a parallel programming environment: **threads own mail boxes; messages move by hand-over.**
 //!
-//! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread creates a
-//! mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the mail box and
-//! posts to it. That is [µDECK](deck_mudeck). With it come *groups* of threads that call collectives together ([`group`]), and
-//! shared segments with the mutexes, condition variables, barriers and counters that keep order in them ([`shared`]). This is the
-//! crate that programs name.
+//! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread
+//! creates a mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the
+//! mail box and posts to it. That is [µDECK](deck_mudeck). With it come *groups* of threads that call collectives
+//! together ([`group`]), and shared segments with the mutexes, condition variables, barriers and counters that keep
+//! order in them ([`shared`]). This is the crate that programs name.
 //!
 //! ```
 //! use std::time::Duration;
@@ -62,39 +62,26 @@
 //! | know what went wrong and what to do | [`Error`], [`ErrorKind`] |
 //!
 //! # What always holds
-//! * **Post** returns as soon as the message is on its way. It waits only for room, up to the caller's timeout, never for the
-//!   receiver to retrieve, wake up or run. A message that is refused comes back in [`Refused`].
-//! * **Order**: messages of one thread to one mail box, posted through one node, arrive in the order posted, whatever their sizes.
-//! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls without a
-//!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none ([`Thread::wait`] has).
+//! * **Post** returns as soon as the message is on its way. It waits only for room, up to the caller's timeout, never
+//!   for the receiver to retrieve, wake up or run. A message that is refused comes back in [`Refused`].
+//! * **Order**: messages of one thread to one mail box, posted through one node, arrive in the order posted, whatever
+//!   their sizes.
+//! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls
+//!   without a timeout end within [`default_timeout`]; [`Thread::join`] alone has none ([`Thread::wait`] has).
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
 #![forbid(unsafe_code)]
 
-#[cfg(loom)]
-#[path = "group/ahead.rs"]
-pub mod ahead;
-#[cfg(loom)]
-#[path = "group/course.rs"]
-pub mod course;
-#[cfg(loom)]
-#[path = "group/flow.rs"]
-pub mod flow;
 #[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod observe;
+/// Of groups, for their models.
 #[cfg(loom)]
-#[path = "group/once.rs"]
-pub mod once;
-#[cfg(loom)]
-#[path = "group/relocation.rs"]
-pub mod relocation;
+#[path = "group/protocols/mod.rs"]
+pub mod protocols;
 pub mod shared;
-#[cfg(loom)]
-#[path = "group/teams.rs"]
-pub mod teams;
 
 #[cfg(not(loom))]
 pub use deck_mudeck::*;

@@ -212,7 +212,8 @@ fn a_member_that_left_is_named_to_those_whose_calls_need_it_and_to_the_others_in
     assert_eq!((error.kind(), error.peer(), calls), (ErrorKind::Closed, Some(nodes[2].number()), AHEAD), "{error}");
 }
 
-/// Whoever looks at one that called something else is told in that call, each other member in a later one, and all go on.
+/// Whoever looks at one that called something else is told in that call, each other member in a later one, and all go
+/// on.
 #[test]
 fn members_that_call_different_things_are_all_told_and_go_on() {
     let (_broker, nodes) = job(2);

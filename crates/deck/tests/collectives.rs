@@ -316,7 +316,8 @@ proptest! {
         check(&cases, &on);
     }
 
-    /// Calls of two that copy what they give, one after the other and with others between them: each gives where it has just read.
+    /// Calls of two that copy what they give, one after the other and with others between them: each gives where it has
+    /// just read.
     #[test]
     fn two_who_lend_one_another_memory_get_what_the_model_says(
         cases in prop::collection::vec(of_two(), 10..120),

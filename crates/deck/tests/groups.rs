@@ -377,6 +377,24 @@ fn calls_that_were_started_come_to_their_end_in_order_while_their_member_does_ot
 }
 
 #[test]
+fn what_has_a_root_or_parts_is_started_and_waited_for_in_any_order() {
+    let (_broker, nodes) = job(2);
+    for count in [1, 20_000] {
+        together("roots", &nodes, &[0, 1, 1], move |group, _| {
+            let me = group.index();
+            let to_all: Vec<u32> = (0..3).flat_map(|to| vec![10 * me + to; count]).collect();
+            let mut reduced = group.start_reduce(1, &vec![me + 1; count], Operation::Prod).unwrap();
+            let mut scattered = group.start_scatter(2, if me == 2 { &to_all } else { &[] }, count).unwrap();
+            let mut exchanged = group.start_alltoall(&to_all).unwrap();
+            let from_each: Vec<u32> = (0..3).flat_map(|from| vec![10 * from + me; count]).collect();
+            assert_eq!(exchanged.wait(group, SOON).unwrap(), from_each);
+            assert_eq!(scattered.wait(group, SOON).unwrap(), vec![20 + me; count]);
+            assert_eq!(reduced.wait(group, SOON).unwrap(), if me == 1 { vec![6; count] } else { Vec::new() });
+        });
+    }
+}
+
+#[test]
 fn parts_of_different_lengths_are_started_and_waited_for_in_any_order() {
     let (_broker, nodes) = job(2);
     together("parts", &nodes, &[0, 1, 1], |group, _| {

@@ -1,4 +1,5 @@
-//! Calls that members leave at their deadlines, with data in messages: others read what was in them, whatever becomes of the messages.
+//! Calls that members leave at their deadlines, with data in messages: others read what was in them, whatever becomes
+//! of the messages.
 
 mod group;
 

@@ -1,11 +1,12 @@
-//! Model of members that are ahead of others: whoever takes something sees what was said in that very phase, each member compares what
-//! all said in every phase, whomever it waited for, and nobody sleeps for ever: a lost wake-up shows as a deadlock.
+//! Model of members that are ahead of others: whoever takes something sees what was said in that very phase, each
+//! member compares what all said in every phase, whomever it waited for, and nobody sleeps for ever: a lost wake-up
+//! shows as a deadlock.
 #![cfg(loom)]
 
 use std::sync::Arc;
 
-use deck::ahead::{Ahead, Awaited, tell};
-use deck::course::Course;
+use deck::protocols::ahead::{Ahead, Awaited, tell};
+use deck::protocols::course::Course;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
 use loom::cell::UnsafeCell;

@@ -1,12 +1,12 @@
-//! Model of pieces that flow: whoever takes one sees what was written into it, no piece is overwritten before all have taken it, and
-//! nobody sleeps for ever: a lost wake-up shows as a deadlock.
+//! Model of pieces that flow: whoever takes one sees what was written into it, no piece is overwritten before all have
+//! taken it, and nobody sleeps for ever: a lost wake-up shows as a deadlock.
 #![cfg(loom)]
 
 use std::sync::Arc;
 
-use deck::course::Course;
-use deck::flow::{Counts, Flow};
-use deck::teams::Teams;
+use deck::protocols::course::Course;
+use deck::protocols::flow::{Counts, Flow};
+use deck::protocols::teams::Teams;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
 use loom::cell::UnsafeCell;
@@ -16,8 +16,8 @@ use loom::thread;
 struct Slot {
     /// The piece that lies there.
     piece: AtomicU64,
-    /// Loom reports a read and a write of it that no order keeps apart. It cannot show a read of the piece that comes after the count
-    /// which tells that it was read.
+    /// Loom reports a read and a write of it that no order keeps apart. It cannot show a read of the piece that comes
+    /// after the count which tells that it was read.
     access: UnsafeCell<()>,
 }
 
@@ -59,8 +59,9 @@ impl Waiting for GoOn<'_> {
     }
 }
 
-/// A member does its part: gives what its window has room for, takes what is there, and waits. Where pieces go from team to team, member 1 goes on with
-/// what member 0 has made, and has the result. Where a member lends what it gives it writes there again as soon as that has been read.
+/// A member does its part: gives what its window has room for, takes what is there, and waits. Where pieces go from
+/// team to team, member 1 goes on with what member 0 has made, and has the result. Where a member lends what it gives
+/// it writes there again as soon as that has been read.
 fn attend(shared: &Shared, flow: &Flow, me: u32) {
     let crowd: Arc<dyn Crowd> = Arc::new(Calm);
     let by_teams = flow.teams.is_some();
@@ -156,8 +157,8 @@ fn both_ways_at_the_same_time() {
     model(Course::Between, 2, 1, false);
 }
 
-/// Seen to fail: with relaxed counts of given pieces; where a member does not wait until those after it have gone on with its last piece, or until the result was
-/// taken.
+/// Seen to fail: with relaxed counts of given pieces; where a member does not wait until those after it have gone on
+/// with its last piece, or until the result was taken.
 #[test]
 fn pieces_go_from_team_to_team_and_results_back() {
     model(Course::To(0), 2, 1, true);
@@ -169,7 +170,8 @@ fn pieces_go_from_team_to_team_and_to_nobody_else() {
     model(Course::To(1), 2, 1, true);
 }
 
-/// Seen to fail: with relaxed counts of given pieces; where a giver does not wait until it has been read; with relaxed counts of taken pieces, stored or looked at.
+/// Seen to fail: with relaxed counts of given pieces; where a giver does not wait until it has been read; with relaxed
+/// counts of taken pieces, stored or looked at.
 #[test]
 fn what_is_lent_is_given_back_when_it_has_been_read() {
     model_lending(Course::To(0));

@@ -1,5 +1,5 @@
-//! Models of the mutex and the condition variable of a job: one inside at a time, who sees what the one before it did; no
-//! wake-up lost; the dead in the way of nobody. A lost wake-up shows as a deadlock.
+//! Models of the mutex and the condition variable of a job: one inside at a time, who sees what the one before it did;
+//! no wake-up lost; the dead in the way of nobody. A lost wake-up shows as a deadlock.
 #![cfg(loom)]
 
 use std::cell::Cell;
@@ -17,8 +17,8 @@ fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-/// A lock, and what it protects: a number that is read and written without any order of its own, so that two who touch it
-/// together, or one who does not see what the other did, lose an addition.
+/// A lock, and what it protects: a number that is read and written without any order of its own, so that two who touch
+/// it together, or one who does not see what the other did, lose an addition.
 struct Protected {
     words: Words,
     value: AtomicU32,
@@ -63,8 +63,8 @@ fn live(_: NodeId) -> bool {
 
 /// Two that come once each, asleep or awake, starving or not.
 ///
-/// Seen to fail: with a relaxed compare-and-swap where the lock is let go of, or where it is taken; without the light fence
-/// before the look for sleepers; without the wake-up.
+/// Seen to fail: with a relaxed compare-and-swap where the lock is let go of, or where it is taken; without the light
+/// fence before the look for sleepers; without the wake-up.
 #[test]
 fn one_is_inside_and_nobody_sleeps_beside_a_free_lock() {
     for since in [[None, None], [Some(1), None], [Some(1), Some(2)]] {
@@ -157,7 +157,8 @@ fn a_signal_behind_a_waiter_reaches_it() {
     });
 }
 
-/// One in the middle gives up, and two signals come, from two threads: the last of the row is reached, unless the one in the middle says that it was called.
+/// One in the middle gives up, and two signals come, from two threads: the last of the row is reached, unless the one
+/// in the middle says that it was called.
 ///
 /// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`.
 #[test]
@@ -176,7 +177,8 @@ fn a_signal_is_not_lost_on_one_that_gives_up_between_others() {
     });
 }
 
-/// One in front gives up, and one signal comes: it goes to the one that gives up, if that says that it was called; else to the other.
+/// One in front gives up, and one signal comes: it goes to the one that gives up, if that says that it was called; else
+/// to the other.
 ///
 /// Seen to fail: with a ticket that is given up and not counted as called.
 #[test]
@@ -195,8 +197,8 @@ fn one_signal_reaches_one_of_two() {
     });
 }
 
-/// One in front dies while a signal is given, and another one gets in the row that knows of the death: if the signal found it there, it
-/// is reached.
+/// One in front dies while a signal is given, and another one gets in the row that knows of the death: if the signal
+/// found it there, it is reached.
 ///
 /// Seen to fail: with a second look at the deaths of the first.
 #[test]

@@ -1,9 +1,10 @@
-//! Model of results that one member makes for all: whoever takes one sees all of that of its phase, while nobody writes to it.
+//! Model of results that one member makes for all: whoever takes one sees all of that of its phase, while nobody writes
+//! to it.
 #![cfg(loom)]
 
 use std::sync::Arc;
 
-use deck::once::{Once, Turn};
+use deck::protocols::once::{Once, Turn};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::thread;

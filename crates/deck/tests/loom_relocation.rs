@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use deck::relocation::{moved, read_settled};
+use deck::protocols::relocation::{moved, read_settled};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 

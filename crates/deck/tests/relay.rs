@@ -1,4 +1,5 @@
-//! Long reductions of threads of few nodes, in which arrays are read where they lie: deadlines that pass meanwhile, and members that leave.
+//! Long reductions of threads of few nodes, in which arrays are read where they lie: deadlines that pass meanwhile, and
+//! members that leave.
 
 mod group;
 
@@ -28,7 +29,8 @@ fn a_program_has_its_array_back_at_the_deadline_and_others_read_what_was_in_it()
             let (_broker, _nodes, mut groups) = joined(completion, on);
             let last = on.len() as u32 - 1;
             let mut arrays: Vec<_> = (0..=last).map(|index| (given(index), vec![0.0; COUNT], false)).collect();
-            // All are in the hands of one thread: each goes as far as it can at once, and then the program has its array.
+            // All are in the hands of one thread: each goes as far as it can at once, and then the program has its
+            // array.
             while arrays.iter().any(|(_, _, has_ended)| !has_ended) {
                 for (group, (input, output, has_ended)) in groups.iter_mut().zip(&mut arrays) {
                     if *has_ended {

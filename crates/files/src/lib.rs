@@ -1,8 +1,10 @@
-//! Result files. They appear whole or not at all: they are written without a name in the folder of their place, and get it when they are whole. A file that was there before hands on its permissions. If it has to stay, because it is another user's or is
-//! mounted there, the result is copied over it when it is whole. Only in a folder that takes no new file it is written over
-//! from the first. Devices, pipes and descriptors are written to as they are. A run that is killed leaves nothing,
-//! but where the file system has no files without names (NFS, FAT), or in the moment in which a new file takes the place of an old one: then it leaves what it had
-//! beside that, as `.deck-*.part`. Nobody else can tell it from a result that is still written, or is to be kept.
+//! Result files. They appear whole or not at all: they are written without a name in the folder of their place, and get
+//! it when they are whole. A file that was there before hands on its permissions. If it has to stay, because it is
+//! another user's or is mounted there, the result is copied over it when it is whole. Only in a folder that takes no
+//! new file it is written over from the first. Devices, pipes and descriptors are written to as they are. A run that is
+//! killed leaves nothing, but where the file system has no files without names (NFS, FAT), or in the moment in which a
+//! new file takes the place of an old one: then it leaves what it had beside that, as `.deck-*.part`. Nobody else can
+//! tell it from a result that is still written, or is to be kept.
 //!
 //! | file | idea |
 //! |---|---|
@@ -25,9 +27,9 @@ use place::{Place, folder_of, open_stream};
 /// Writes a file with whatever `write` gives to it.
 ///
 /// # Errors
-/// With the operating system's reason. A file that was there before is as it was, but for two cases: in a folder that takes
-/// no new file it has what came until then; and if copying over a file that has to stay has failed, the error names the file
-/// that has the whole result.
+/// With the operating system's reason. A file that was there before is as it was, but for two cases: in a folder that
+/// takes no new file it has what came until then; and if copying over a file that has to stay has failed, the error
+/// names the file that has the whole result.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let fill = |file: &File| {
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -43,7 +45,8 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     }
 }
 
-/// Finds out before a long calculation whether its result can be written to `path` afterwards. Leaves everything as it was.
+/// Finds out before a long calculation whether its result can be written to `path` afterwards. Leaves everything as it
+/// was.
 ///
 /// # Errors
 /// As [`save`], and [`ErrorKind::IsADirectory`] for a folder, also one that is not there.
@@ -57,8 +60,8 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether two paths are the same file, which may not be there yet. Devices, pipes and descriptors never are: two results
-/// may well go to one.
+/// Whether two paths are the same file, which may not be there yet. Devices, pipes and descriptors never are: two
+/// results may well go to one.
 pub fn are_one(first: &Path, second: &Path) -> bool {
     match (Place::followed(first), Place::followed(second)) {
         (Ok(Place::File { path: first, before: Some(one) }), Ok(Place::File { path: second, before: Some(other) })) => {

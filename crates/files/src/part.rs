@@ -22,8 +22,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// For the place of the file `before`, if there is one; `None` if its folder takes no new file, so that it can only be
-    /// written over.
+    /// For the place of the file `before`, if there is one; `None` if its folder takes no new file, so that it can only
+    /// be written over.
     pub fn create(place: &Path, before: Option<Metadata>) -> io::Result<Option<Part>> {
         let mode = mode_of(before.as_ref());
         let made = match nameless(place, mode) {

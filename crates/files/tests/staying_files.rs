@@ -1,8 +1,8 @@
-//! Files that have to stay, so that the result is written over them: mounted ones, other users', and those in folders that
-//! take no new file.
+//! Files that have to stay, so that the result is written over them: mounted ones, other users', and those in folders
+//! that take no new file.
 //!
-//! Only root can arrange most of that. Each such test starts itself again in a mount namespace of its own; where that is not
-//! permitted, it says that it was skipped.
+//! Only root can arrange most of that. Each such test starts itself again in a mount namespace of its own; where that
+//! is not permitted, it says that it was skipped.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,8 +15,8 @@ use deck_files::{check_writable, save};
 /// Set in the process that has the mounts.
 const ARRANGED: &str = "FILES_ARE_ARRANGED";
 
-/// Starts the test again on a small file system of its own that `script` fills; `script` may end with a command that is to
-/// start it. False outside, where all is done then.
+/// Starts the test again on a small file system of its own that `script` fills; `script` may end with a command that is
+/// to start it. False outside, where all is done then.
 fn is_arranged(test: &str, script: &str) -> bool {
     if env::var_os(ARRANGED).is_some() {
         return true;

@@ -60,8 +60,8 @@ impl Head {
         self.headers.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Refuses what was meant for another host: a page of another site could lead its visitors' browsers here under its own name, and
-    /// read what they are given. The port may be that of a tunnel.
+    /// Refuses what was meant for another host: a page of another site could lead its visitors' browsers here under its
+    /// own name, and read what they are given. The port may be that of a tunnel.
     fn check_host(&self) -> Result<(), Answer<'static>> {
         for host in self.all("host") {
             let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));

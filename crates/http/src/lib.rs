@@ -1,9 +1,9 @@
 //! Pages for browsers of this host: as much of HTTP/1.1 as that takes.
 //!
-//! A connection carries one request, without a body that anybody reads, and is closed behind its answer. Whatever comes in
-//! is bounded, in bytes, in time and in connections at once, before anything is stored or waited for: a job that shows its
-//! picture must not end, and not stand still, because of what some process of this host writes to its port. Nor is it shown to pages
-//! of other sites that browsers of this host visit.
+//! A connection carries one request, without a body that anybody reads, and is closed behind its answer. Whatever comes
+//! in is bounded, in bytes, in time and in connections at once, before anything is stored or waited for: a job that
+//! shows its picture must not end, and not stand still, because of what some process of this host writes to its port.
+//! Nor is it shown to pages of other sites that browsers of this host visit.
 //!
 //! | file | idea |
 //! |---|---|

@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const READING: Duration = Duration::from_secs(60);
 /// How long one that has its answer is listened to.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// When accepting fails, usually for want of descriptors: how long until it is tried again, if no connection ends before.
+/// When accepting fails, usually for want of descriptors: how long until it is tried again, if no connection ends
+/// before.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A server that listens at 127.0.0.1.
@@ -186,8 +187,8 @@ impl Write for Until<'_> {
     }
 }
 
-/// Sends an answer. What the visitor still sends is taken for a moment and thrown away: closing a connection with unread
-/// bytes in it makes the system throw away the answer at the other end instead.
+/// Sends an answer. What the visitor still sends is taken for a moment and thrown away: closing a connection with
+/// unread bytes in it makes the system throw away the answer at the other end instead.
 fn send(stream: TcpStream, answer: &Answer, head_only: bool) -> io::Result<()> {
     answer.write(head_only, &mut Until(&stream, Instant::now() + READING))?;
     stream.shutdown(Shutdown::Write)?;

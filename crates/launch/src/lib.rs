@@ -1,10 +1,11 @@
 //! How a process learns its job, and how processes are started so that they can learn it. Nothing more.
 //!
-//! * [`place`](place()) answers where this process belongs: it was started by `deck run` (which left it one end of a socket), it
-//!   was told the name of a job, or it is alone. A process that a foreign manager started as one of many gets an error
-//!   instead of a job of its own: N processes that each believe to be alone compute N times the same thing.
-//! * [`Launch`] starts the processes of `deck run`; [`signals`] and [`split`](split()) are what a launcher needs to look after
-//!   them to the end and nobody offers without unsafe code.
+//! * [`place`](place()) answers where this process belongs: it was started by `deck run` (which left it one end of a
+//!   socket), it was told the name of a job, or it is alone. A process that a foreign manager started as one of many
+//!   gets an error instead of a job of its own: N processes that each believe to be alone compute N times the same
+//!   thing.
+//! * [`Launch`] starts the processes of `deck run`; [`signals`] and [`split`](split()) are what a launcher needs to
+//!   look after them to the end and nobody offers without unsafe code.
 //!
 //! Joining itself, that is talking through the socket or finding the other nodes of a named job, is not done here.
 

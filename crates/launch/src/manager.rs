@@ -1,7 +1,7 @@
 //! Recognizes process managers that started this process as one of several and that DECK cannot join.
 //!
-//! Only the environment is looked at, and only variables that the manager sets for each process it starts: variables of a
-//! whole allocation (such as `SLURM_JOB_ID` in a batch script) say nothing about *this* process.
+//! Only the environment is looked at, and only variables that the manager sets for each process it starts: variables of
+//! a whole allocation (such as `SLURM_JOB_ID` in a batch script) say nothing about *this* process.
 
 use std::ffi::OsString;
 

@@ -12,8 +12,8 @@ use crate::manager;
 
 /// The variable in which `deck run` tells a process the number of its socket.
 pub const LAUNCH_VARIABLE: &str = "DECK_LAUNCH_FD";
-/// The variable in which `deck run` tells a process how many it has started before. Not the number of a node: that one is given in the
-/// order of joining.
+/// The variable in which `deck run` tells a process how many it has started before. Not the number of a node: that one
+/// is given in the order of joining.
 pub const ORDER_VARIABLE: &str = "DECK_LAUNCH_ORDER";
 /// The variable in which a user names the job that a process shall join, or open.
 pub const JOB_VARIABLE: &str = "DECK_JOB";
@@ -44,10 +44,10 @@ pub enum Place {
 /// `DECK_JOB`, which users set, before being alone.
 ///
 /// May be called again after the process left its job: the socket of the launcher stays open and each call returns a
-/// duplicate. From the first call on, programs that this process executes no longer inherit that socket, because a place
-/// in a job belongs to one process; such a program finds `DECK_LAUNCH_FD` without a socket behind it and gets an error
-/// (with the remedy) rather than a second hand on somebody else's place. A wrapper that is no node itself, such as a
-/// shell, passes the socket on untouched.
+/// duplicate. From the first call on, programs that this process executes no longer inherit that socket, because a
+/// place in a job belongs to one process; such a program finds `DECK_LAUNCH_FD` without a socket behind it and gets an
+/// error (with the remedy) rather than a second hand on somebody else's place. A wrapper that is no node itself, such
+/// as a shell, passes the socket on untouched.
 ///
 /// # Errors
 /// * `NotInitialized`: `DECK_LAUNCH_FD` is set, but there is no socket of `deck run` behind it.
@@ -118,8 +118,8 @@ fn launch_socket(number: &OsStr) -> Result<OwnedFd> {
     };
     // SAFETY:
     // - `borrow_raw` asks for a descriptor that is not -1: filtered above.
-    // - It asks that it stays open while borrowed: nothing here closes descriptors, and if another thread does, the calls
-    //   below fail with EBADF or meet another file, which the checks refuse. No memory depends on it.
+    // - It asks that it stays open while borrowed: nothing here closes descriptors, and if another thread does, the
+    //   calls below fail with EBADF or meet another file, which the checks refuse. No memory depends on it.
     let launcher = unsafe { BorrowedFd::borrow_raw(fd) };
     let is_ours = sockopt::socket_domain(launcher) == Ok(AddressFamily::UNIX)
         && sockopt::socket_type(launcher) == Ok(SocketType::SEQPACKET);

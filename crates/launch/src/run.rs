@@ -1,9 +1,10 @@
 //! Starting the processes of a job on this host.
 //!
 //! Each process gets one end of a socket (an *invitation*, made by whoever serves the job) and its number in
-//! `DECK_LAUNCH_FD`, and in `DECK_LAUNCH_ORDER` how many were started before. All stay in the session and process group of the launcher: a terminal's Ctrl-C reaches them, and the
-//! kernel's `sched_yield` only finds others of the same scheduling group, which with automatic grouping is the session.
-//! They die with the launcher: the kernel sends each SIGKILL when the *thread* that started it ends.
+//! `DECK_LAUNCH_FD`, and in `DECK_LAUNCH_ORDER` how many were started before. All stay in the session and process group
+//! of the launcher: a terminal's Ctrl-C reaches them, and the kernel's `sched_yield` only finds others of the same
+//! scheduling group, which with automatic grouping is the session. They die with the launcher: the kernel sends each
+//! SIGKILL when the *thread* that started it ends.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -38,8 +39,8 @@ pub struct Launch {
     pub stdout: Stream,
     /// Where their standard error output goes.
     pub stderr: Stream,
-    /// The width of the terminal that shows their standard error output in the end, although they write into a pipe: they
-    /// find it in `DECK_TERMINAL` and may draw progress bars, each ended by a carriage return.
+    /// The width of the terminal that shows their standard error output in the end, although they write into a pipe:
+    /// they find it in `DECK_TERMINAL` and may draw progress bars, each ended by a carriage return.
     pub terminal: Option<u16>,
 }
 
@@ -67,8 +68,8 @@ impl Launch {
         }
     }
 
-    /// Starts the processes, in order; `invite` is asked for one socket for each. The first process reads the launcher's
-    /// standard input, the others read `/dev/null`: which of several would get a line is nobody's choice.
+    /// Starts the processes, in order; `invite` is asked for one socket for each. The first process reads the
+    /// launcher's standard input, the others read `/dev/null`: which of several would get a line is nobody's choice.
     ///
     /// Signals are neither blocked nor is SIGPIPE ignored in the processes, whatever the launcher does for itself.
     ///
@@ -136,9 +137,8 @@ fn prepare(launcher: u32, socket: RawFd) -> io::Result<()> {
     if unsafe { libc::getppid() } as u32 != launcher {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // Only this child's copy of the descriptor survives exec; the launcher's stays close-on-exec, so that no other child
-    // inherits it.
-    // SAFETY: takes only integers; `socket` is open here.
+    // Only this child's copy of the descriptor survives exec; the launcher's stays close-on-exec, so that no other
+    // child inherits it. SAFETY: takes only integers; `socket` is open here.
     check(unsafe { libc::fcntl(socket, libc::F_SETFD, 0) })?;
     // SAFETY: `nothing` is initialized by sigemptyset before it is read, and both live on this stack.
     check(unsafe {

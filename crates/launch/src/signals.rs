@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// From now on `signals` are blocked in this thread (and in threads it starts) and told by [`Signals::next`]. A SIGHUP
-    /// that is ignored, as under `nohup`, stays ignored. Programs that [`Launch`](crate::Launch) starts get none of this.
+    /// From now on `signals` are blocked in this thread (and in threads it starts) and told by [`Signals::next`]. A
+    /// SIGHUP that is ignored, as under `nohup`, stays ignored. Programs that [`Launch`](crate::Launch) starts get none
+    /// of this.
     ///
     /// # Errors
     /// The system's, when no more files may be opened, or for a number that is no signal.

@@ -1,12 +1,14 @@
-//! How two rings come to a baton ([`deck_transport::Baton`]), the line that makes an answer one exchange of a line between two cores.
+//! How two rings come to a baton ([`deck_transport::Baton`]), the line that makes an answer one exchange of a line
+//! between two cores.
 //!
-//! A thread that waits for a message from a node each time it has posted one there has a conversation with it: ring and ring go in step. The
-//! node with the lower number notices that and offers a baton: it says so beside the messages of the ring that it posts to. The
-//! other one hears of it when nothing has arrived, takes it up at both of its ends, and says that beside its own messages. From then on
-//! the first may write. Nobody waits for any of this, and a baton that was not taken up costs nothing.
+//! A thread that waits for a message from a node each time it has posted one there has a conversation with it: ring and
+//! ring go in step. The node with the lower number notices that and offers a baton: it says so beside the messages of
+//! the ring that it posts to. The other one hears of it when nothing has arrived, takes it up at both of its ends, and
+//! says that beside its own messages. From then on the first may write. Nobody waits for any of this, and a baton that
+//! was not taken up costs nothing.
 //!
-//! A baton is never taken back. Whoever has no use for it leaves it where it is; a thread that talks to another mail box of that node may offer a
-//! new one when nothing goes by the old one any more.
+//! A baton is never taken back. Whoever has no use for it leaves it where it is; a thread that talks to another mail
+//! box of that node may offer a new one when nothing goes by the old one any more.
 
 use std::sync::{Arc, Weak};
 
@@ -18,16 +20,17 @@ use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::lock;
 use deck_transport::{Baton, Said};
 
-use crate::clone::Poster;
 use crate::cloning::Cloning;
 use crate::mailbox::Core;
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
+use crate::poster::Poster;
 
 /// Waits with an answer after which one looks for conversations, at first and at last: each time twice as many.
 pub(crate) const LOOK_FIRST: u32 = 64;
 const LOOK_LAST: u32 = 1 << 13;
 
-/// The fewest messages from one look to the next that tell something. Of those that came, the last one may not be answered yet.
+/// The fewest messages from one look to the next that tell something. Of those that came, the last one may not be
+/// answered yet.
 const STEP_LEAST: u32 = 8;
 
 /// Counts the messages of a mail box that were waited for.
@@ -71,7 +74,8 @@ pub(crate) struct Pace {
     posted: Vec<Posted>,
     /// What its baton had carried.
     carried: u32,
-    /// A baton that was offered for it, and not taken up yet. One that was not until the next look will not be, and another one may be offered.
+    /// A baton that was offered for it, and not taken up yet. One that was not until the next look will not be, and
+    /// another one may be offered.
     offered: Option<Offered>,
 }
 
@@ -98,8 +102,8 @@ impl Posted {
 }
 
 impl Pace {
-    /// `messages` have come by now, the baton has `carried` so many, and `posted` is what was posted to that node. The one of these rings that goes in
-    /// step with this one, if the two are to have a baton: place in `posted`.
+    /// `messages` have come by now, the baton has `carried` so many, and `posted` is what was posted to that node. The
+    /// one of these rings that goes in step with this one, if the two are to have a baton: place in `posted`.
     fn note(&mut self, messages: u32, carried: u32, posted: Vec<Posted>) -> Option<usize> {
         self.offered = None;
         let is_passing = std::mem::replace(&mut self.carried, carried) != carried;
@@ -127,8 +131,9 @@ impl NodeShared {
         own.collect()
     }
 
-    /// The calling thread has waited for a message of this mail box, as often before: if it posts to a node in step with what comes from
-    /// there, it goes on with the baton that they have, or a node of a higher number is offered one.
+    /// The calling thread has waited for a message of this mail box, as often before: if it posts to a node in step
+    /// with what comes from there, it goes on with the baton that they have, or a node of a higher number is offered
+    /// one.
     #[cold]
     pub fn consider_batons(&self, core: &Core) {
         core.answers.look_later();
@@ -162,7 +167,8 @@ impl NodeShared {
     }
 
     fn offer_baton(&self, core: &Core, from: NodeId, ring: u64, poster: &Arc<Poster>) {
-        // One that was offered and not taken up may still be, as long as the other ring has it: beside this one here and that of the sender.
+        // One that was offered and not taken up may still be, as long as the other ring has it: beside this one here
+        // and that of the sender.
         if poster.sender.baton().is_some_and(|(baton, is_ready)| !is_ready && Arc::strong_count(&baton) > 2) {
             return;
         }
@@ -179,8 +185,8 @@ impl NodeShared {
         poster.sender.say(Said { baton: place, mailbox: core.id.to_word(), ring, count: 0 });
     }
 
-    /// What `from` has said beside the messages of one of its rings here: a baton is offered by the lower number, and taken up by the higher
-    /// one. What makes no sense, or not any more, is as if it had not been said.
+    /// What `from` has said beside the messages of one of its rings here: a baton is offered by the lower number, and
+    /// taken up by the higher one. What makes no sense, or not any more, is as if it had not been said.
     #[cold]
     pub fn hear(&self, core: &Core, from: NodeId, ring: u64, said: Said) {
         if self.number() < from {

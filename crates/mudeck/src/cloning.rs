@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deck_peers::{Asked, Granted, MailboxId, NodeState, Peer, Refused};
+use deck_peers::{Asked, Granted, MailboxId, NodeState, Peer, Refusal};
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
@@ -12,13 +12,15 @@ use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
 use deck_transport::{Bell, Receiver, RingPlace, Sender, Shape};
 
-use crate::clone::{MailboxClone, Poster};
+use crate::clone::MailboxClone;
 use crate::mailbox::Core;
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
+use crate::poster::Poster;
 
 pub(crate) enum Cloning {
     Ready(Arc<Poster>),
-    /// Known to whoever ends rings, and not to whoever posts: the thread that is at it looks whether the mail box was closed meanwhile.
+    /// Known to whoever ends rings, and not to whoever posts: the thread that is at it looks whether the mail box was
+    /// closed meanwhile.
     Settling(Arc<Poster>, Arc<Event>),
     /// Some thread is at it; the event tells when it is done.
     UnderWay(Arc<Event>),
@@ -58,8 +60,8 @@ impl Waiting for OtherThread<'_> {
 }
 
 impl NodeShared {
-    /// A clone of the mail box `id`. All clones of a mail box in one node share one ring, which lives as long as the mail
-    /// box: so messages of one thread keep their order also across clones. A try waits for the owner's answer.
+    /// A clone of the mail box `id`. All clones of a mail box in one node share one ring, which lives as long as the
+    /// mail box: so messages of one thread keep their order also across clones. A try waits for the owner's answer.
     pub fn clone_by_id(
         self: &Arc<Self>,
         id: MailboxId,
@@ -123,7 +125,7 @@ impl NodeShared {
     pub fn ring_here(&self, id: MailboxId) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
         let core = self.find_box(id.index, id.generation).ok_or_else(closed_here)?;
         let credit = self.heap().region(core.shape.credit_bytes())?;
-        let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset()).map_err(Refused::of_a_ring)?;
+        let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset()).map_err(Refusal::of_a_ring)?;
         Ok((self.sender(&granted, core.shape, self.heap(), credit, self.number()), granted.ring, None))
     }
 
@@ -148,8 +150,8 @@ impl NodeShared {
         Ok((self.sender_at_owner(&peer, id, &granted, credit)?, granted.ring, Some(peer)))
     }
 
-    /// The question for a ring to `id` that is open, or a new one. It is known before anybody waits for the answer: what
-    /// becomes of the ring after the wait was given up finds it.
+    /// The question for a ring to `id` that is open, or a new one. It is known before anybody waits for the answer:
+    /// what becomes of the ring after the wait was given up finds it.
     fn ask_owner(&self, peer: &Arc<Peer>, id: MailboxId) -> Result<Arc<Asked>> {
         let mut all = lock(&self.asked);
         if let Some((asked, _)) = all.get(&id)
@@ -232,8 +234,9 @@ impl NodeShared {
         lock(&self.abandoned).push((question, credit));
     }
 
-    /// Ends a poster that has just become known, if its mail box is closed, its owner is gone or this node has left: whoever told
-    /// may not have found it. A mail box marks its rings as closed before it looks who posts to it. Nobody has posted yet.
+    /// Ends a poster that has just become known, if its mail box is closed, its owner is gone or this node has left:
+    /// whoever told may not have found it. A mail box marks its rings as closed before it looks who posts to it. Nobody
+    /// has posted yet.
     fn settle(&self, poster: &Arc<Poster>) -> Result<()> {
         let gone = poster.peer.as_ref().and_then(|peer| peer.gone());
         if gone.is_some() || poster.sender.is_closed_for_good() {
@@ -271,15 +274,15 @@ impl NodeShared {
         heap: &Arc<HeapMemory>,
         from: NodeId,
         credit: usize,
-    ) -> Result<Granted, Refused> {
+    ) -> Result<Granted, Refusal> {
         // Where the mail box lies: its owner's thread asked for that, and this one is the control thread.
         let region = self.heap().region_near(core.shape.ring_bytes(), core.area());
         // Or this node is about to leave.
-        let refused = |kind| if kind == ErrorKind::NoMemory { Refused::NoMemory } else { Refused::Closed };
+        let refused = |kind| if kind == ErrorKind::NoMemory { Refusal::NoMemory } else { Refusal::Closed };
         let region = region.map_err(|error| refused(error.kind()))?;
         let ring = ring_number(self.next_ring.fetch_add(1, Ordering::Relaxed), core.id);
         core.add_ring(|inbox| {
-            let index = inbox.free_place(from).ok_or(Refused::Full)?;
+            let index = inbox.free_place(from).ok_or(Refusal::Full)?;
             let bell = inbox.bell(index);
             let granted = Granted {
                 ring,
@@ -331,8 +334,8 @@ impl NodeShared {
         }
     }
 
-    /// Ends the poster with this ring of `owner`, if there is one, and tells the position behind the last message that it posted.
-    /// A clone under way has posted nothing yet, and will notice by itself.
+    /// Ends the poster with this ring of `owner`, if there is one, and tells the position behind the last message that
+    /// it posted. A clone under way has posted nothing yet, and will notice by itself.
     pub fn end_ring(&self, owner: NodeId, ring: u64) -> Option<u32> {
         let found = self.all_posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
         found.map(|poster| self.end_poster(&poster, Ending::Closed))
@@ -399,9 +402,9 @@ mod tests {
             granted.map(|granted| granted.bell)
         };
         let mut bells: Vec<u64> = (0..Bells::RINGS_WITH_LANES).map(|_| ask(1).unwrap()).collect();
-        assert_eq!(ask(1), Err(Refused::Full));
+        assert_eq!(ask(1), Err(Refusal::Full));
         bells.extend((Bells::RINGS_WITH_LANES..Bells::RINGS_MAX).map(|from| ask(from).unwrap()));
-        assert_eq!(ask(0), Err(Refused::Full));
+        assert_eq!(ask(0), Err(Refusal::Full));
         bells.sort_unstable();
         bells.dedup();
         assert_eq!(bells.len(), Bells::RINGS_MAX, "two rings have one bell");

@@ -1,8 +1,9 @@
 //! Rings that were made cold lately, and are looked at once more.
 //!
-//! The fence that goes with making a ring cold can miss a core (`docs/design/004-hot-and-cold-rings.md`). Whoever posted from there at
-//! that very moment may not have seen that it has to ring, and its message lies where nobody looks. A thread that sleeps looks
-//! everywhere when its nap is over. One that is always busy with other rings, or always rung by others, has this.
+//! The fence that goes with making a ring cold can miss a core (`docs/design/004-hot-and-cold-rings.md`). Whoever
+//! posted from there at that very moment may not have seen that it has to ring, and its message lies where nobody
+//! looks. A thread that sleeps looks everywhere when its nap is over. One that is always busy with other rings, or
+//! always rung by others, has this.
 
 use std::collections::VecDeque;
 

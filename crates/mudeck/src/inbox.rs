@@ -1,8 +1,8 @@
 //! The receiving side of a mail box: its rings, which of them are polled, and what the next message is.
 //!
-//! Looking for work costs the same with two or a thousand silent senders: a look polls the rings that were active lately
-//! (*hot*) and one count that posters change when they ring. A ring becomes hot when its bell rings, and cold when the
-//! retriever wants to sleep or the ring has been silent for long; a poster rings only while its ring is cold.
+//! Looking for work costs the same with two or a thousand silent senders: a look polls the rings that were active
+//! lately (*hot*) and one count that posters change when they ring. A ring becomes hot when its bell rings, and cold
+//! when the retriever wants to sleep or the ring has been silent for long; a poster rings only while its ring is cold.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(crate) enum Look {
     From(NodeId),
     /// Nothing, and there is nothing else to do.
     Nothing,
-    /// The same, and whoever posts next is to write where was looked, see [`deck_transport::Baton`]: looks have time between them.
+    /// The same, and whoever posts next is to write where was looked, see [`deck_transport::Baton`]: looks have time
+    /// between them.
     Awaited(Away),
     /// Something that takes more than a quick look.
     Unclear,
@@ -95,7 +96,8 @@ impl Inbox {
         self.bells.event()
     }
 
-    /// Has posters of hot rings call at `spot` whoever waits here, from now on until the rings are cold; those of cold ones ring. Or nowhere.
+    /// Has posters of hot rings call at `spot` whoever waits here, from now on until the rings are cold; those of cold
+    /// ones ring. Or nowhere.
     pub fn be_called_at(&mut self, spot: Option<Spot>) {
         if spot.is_none() && !self.is_called {
             return;
@@ -115,7 +117,8 @@ impl Inbox {
         &self.area
     }
 
-    /// A place for a ring of `from` that is to be added: its index. Nodes that have one already leave room for each of the others.
+    /// A place for a ring of `from` that is to be added: its index. Nodes that have one already leave room for each of
+    /// the others.
     pub fn free_place(&mut self, from: NodeId) -> Option<usize> {
         let mut others = self.rings.iter().flatten().filter(|ring| ring.ended.is_none());
         if others.any(|ring| ring.receiver.from() == from)
@@ -233,14 +236,15 @@ impl Inbox {
         self.hot.rings.iter().any(|index| self.rings[*index].as_ref().is_some_and(has_work)) || self.doubt()
     }
 
-    /// A turn or a look in vain is over. Now and then one looks again at rings that were made cold a while ago; true if some have
-    /// something, and are hot now.
+    /// A turn or a look in vain is over. Now and then one looks again at rings that were made cold a while ago; true if
+    /// some have something, and are hot now.
     #[inline]
     pub fn doubt(&mut self) -> bool {
         self.doubts.note_turn() && self.look_again()
     }
 
-    /// The next message, taken into `into` and counted in `traffic`, if it is a simple one and nothing else is to be looked at first.
+    /// The next message, taken into `into` and counted in `traffic`, if it is a simple one and nothing else is to be
+    /// looked at first.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel, traffic: &Traffic) -> Look {
         if self.event().count() != self.seen {
@@ -409,7 +413,8 @@ impl Inbox {
         self.hot.remove(index);
     }
 
-    /// Looks at the cold rings too, of which posters tell: those that have something are made hot. True if there is one.
+    /// Looks at the cold rings too, of which posters tell: those that have something are made hot. True if there is
+    /// one.
     pub fn look_everywhere(&mut self) -> bool {
         self.hear_bells();
         let mut is_any = false;
@@ -434,8 +439,8 @@ impl Inbox {
 
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
     pub fn cool(&mut self) {
-        // What rang before is heard before, or the ring would be made hot again by an old bell right after this, unnoticed by a thread
-        // that sleeps until the count changes.
+        // What rang before is heard before, or the ring would be made hot again by an old bell right after this,
+        // unnoticed by a thread that sleeps until the count changes.
         self.hear_bells();
         self.look_again();
         let mut cooled = Vec::new();

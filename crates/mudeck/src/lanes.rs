@@ -1,9 +1,10 @@
 //! Lanes: rings of their own for threads of a node that hold one another up at the ring that they share.
 //!
-//! A thread that finds others at the common ring of a mail box asks its owner for another ring, and goes on posting to the
-//! common one. Once it is granted, the thread moves as soon as everything that it had posted to the common ring was retrieved: so its
-//! messages keep their order. It asks for credits at once then, posts one message more, and looks for a moment; if the receiver does not
-//! take the message that soon, it tries again later. It stays in its lane until it ends; then the lane is another thread's.
+//! A thread that finds others at the common ring of a mail box asks its owner for another ring, and goes on posting to
+//! the common one. Once it is granted, the thread moves as soon as everything that it had posted to the common ring was
+//! retrieved: so its messages keep their order. It asks for credits at once then, posts one message more, and looks for
+//! a moment; if the receiver does not take the message that soon, it tries again later. It stays in its lane until it
+//! ends; then the lane is another thread's.
 //!
 //! Nobody waits for a lane, and nobody has to get one: `docs/design/013-lanes.md`.
 
@@ -16,8 +17,8 @@ use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Result, fork};
 
-use crate::clone::Poster;
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
+use crate::poster::Poster;
 
 /// Lanes of one node to one mail box at a time. Further threads share the common ring.
 const LANES_MAX: usize = 15;
@@ -26,7 +27,8 @@ const CONTENDED: u32 = 4;
 
 /// Looks, with a pause each, for the receiver to take a thread's last message: some microseconds.
 const LOOKS: u32 = 256;
-/// A thread that could not move posts two to the power of its failures messages before it tries again; of that many at most.
+/// A thread that could not move posts two to the power of its failures messages before it tries again; of that many at
+/// most.
 const FAILURES_MAX: u32 = 12;
 
 /// The lanes beside one common ring.
@@ -96,8 +98,8 @@ fn this_thread() -> u64 {
     NUMBER.get()
 }
 
-/// The lane beside `common` into which the calling thread has moved, if it has the place of the lane that it used last, whichever that was.
-/// What small messages go by, in the place of a search. Never waits.
+/// The lane beside `common` into which the calling thread has moved, if it has the place of the lane that it used last,
+/// whichever that was. What small messages go by, in the place of a search. Never waits.
 #[inline]
 pub(crate) fn last_of_this_thread(common: &Poster) -> Option<&Poster> {
     let (lanes, place) = (common.lanes.get()?, LAST.get());
@@ -280,7 +282,7 @@ impl NodeShared {
 
 #[cfg(test)]
 mod tests {
-    use deck_peers::{Broker, Door, Handler, Refused};
+    use deck_peers::{Broker, Door, Handler, Refusal};
     use deck_sync::Deadline;
 
     use super::*;
@@ -328,7 +330,7 @@ mod tests {
                 let mut free = None;
                 let _ = self.core.add_ring(|inbox| {
                     free = inbox.free_place(self.poster.number());
-                    Err(Refused::Full)
+                    Err(Refusal::Full)
                 });
                 free == Some(1)
             });
@@ -352,7 +354,7 @@ mod tests {
         let _ = job.core.add_ring(|_| {
             job.ask_for_lane();
             job.end_common();
-            Err(Refused::Full)
+            Err(Refusal::Full)
         });
         wait_until("the owner answers", || lock(&job.poster.abandoned)[0].0.said().is_some());
         job.wait_until_declined();

@@ -2,9 +2,9 @@
 //!
 //! A [`Node`] is this process's place in a job. Any thread of it creates mail boxes ([`Node::mailbox`]) and retrieves
 //! from them ([`Mailbox::retrieve`]); any thread of any node that knows a mail box's name clones it
-//! ([`Node::clone_mailbox`]) and posts ([`MailboxClone::post`]). Messages ([`Message`]) are buffers of the library: on one
-//! host they are handed over, not copied. Every wait has a deadline and can be cancelled ([`Thread::cancel`]); the death
-//! of a node ends every wait that needs it.
+//! ([`Node::clone_mailbox`]) and posts ([`MailboxClone::post`]). Messages ([`Message`]) are buffers of the library: on
+//! one host they are handed over, not copied. Every wait has a deadline and can be cancelled ([`Thread::cancel`]); the
+//! death of a node ends every wait that needs it.
 //!
 //! Users name this crate `deck`, which re-exports it beside the services.
 #![cfg(not(loom))]
@@ -12,7 +12,6 @@
 mod batons;
 mod clone;
 mod cloning;
-mod door;
 mod doubts;
 mod element;
 mod inbox;
@@ -23,9 +22,10 @@ mod message;
 mod node;
 #[doc(hidden)]
 pub mod observe;
+mod poster;
+mod room;
 mod semaphore;
 mod settings;
-mod shared;
 #[cfg(test)]
 mod short_path;
 #[cfg(test)]

@@ -48,8 +48,8 @@ impl LogLevel {
     }
 }
 
-/// Takes a line of the log; called from any thread, also from those that DECK itself has, which others depend on: it should not wait. A panic ends in it. It may
-/// call DECK, also [`set_log`]; what that would log is not said.
+/// Takes a line of the log; called from any thread, also from those that DECK itself has, which others depend on: it
+/// should not wait. A panic ends in it. It may call DECK, also [`set_log`]; what that would log is not said.
 pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 static SINK: RwLock<Option<Arc<LogSink>>> = RwLock::new(None);
@@ -62,8 +62,8 @@ thread_local! {
     static IN_SINK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`. Never blocks; a thread that is in the sink that was
-/// there before goes on with that.
+/// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`. Never
+/// blocks; a thread that is in the sink that was there before goes on with that.
 #[doc(alias = "deck_set_log")]
 pub fn set_log(sink: Option<LogSink>) {
     FROM_ENVIRONMENT.call_once(|| {});
@@ -80,7 +80,8 @@ fn set(sink: Option<LogSink>, wanted: u32) {
     drop(before);
 }
 
-/// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own; so does the level's number.
+/// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own; so
+/// does the level's number.
 pub(crate) fn look_at_environment() {
     FROM_ENVIRONMENT.call_once(|| {
         let Some(level) = std::env::var("DECK_LOG").ok().and_then(|wanted| LogLevel::named(&wanted)) else { return };
@@ -89,8 +90,8 @@ pub(crate) fn look_at_environment() {
     });
 }
 
-/// Writes to standard error, unless that is not read at the moment, or not any more: whoever says something must not wait for it, as it may be the thread that others
-/// depend on.
+/// Writes to standard error, unless that is not read at the moment, or not any more: whoever says something must not
+/// wait for it, as it may be the thread that others depend on.
 fn write_line(line: String) {
     let errors = std::io::stderr();
     let mut is_writable = [PollFd::new(&errors, PollFlags::OUT)];
@@ -101,7 +102,8 @@ fn write_line(line: String) {
     }
 }
 
-/// Of a pipe that is writable somebody else may take the last room in this moment. Kernels before Linux 6.4 cannot write without waiting for that.
+/// Of a pipe that is writable somebody else may take the last room in this moment. Kernels before Linux 6.4 cannot
+/// write without waiting for that.
 fn write_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     let is_pipe = rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
     if is_pipe {
@@ -128,7 +130,8 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
     }
 }
 
-/// Calls what is the program's, in a thread that others depend on. What it panicked with is never dropped: that may panic, too.
+/// Calls what is the program's, in a thread that others depend on. What it panicked with is never dropped: that may
+/// panic, too.
 pub(crate) fn ignore_panics(call: impl FnOnce()) {
     if let Err(panicked) = catch_unwind(AssertUnwindSafe(call)) {
         std::mem::forget(panicked);

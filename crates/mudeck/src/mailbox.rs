@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use deck_segment::FetchBack;
 use deck_sync::atomic::Ordering;
-use deck_sync::{Deadline, Error, ErrorKind, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{Deadline, Error, ErrorKind, Interrupted, NodeId, Result, Waiting, fork};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Parcel, Shape};
 
@@ -18,7 +18,7 @@ use self::core::{Meanwhile, Retrieving};
 use crate::clone::{MailboxAddress, MailboxClone, Refused};
 use crate::inbox::Look;
 use crate::message::Message;
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
 
 mod core;
 mod select;
@@ -30,9 +30,9 @@ pub use select::select;
 #[doc(alias = "deck_mbox_options_t")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
-    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth more while the owner has not
-    /// given all credits back. With 28 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
-    /// with others of its node gets as much room of its own.
+    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth more while the owner
+    /// has not given all credits back. With 28 and more, seven messages of up to 8 bytes can have the room of one, and
+    /// each thread that contends with others of its node gets as much room of its own.
     pub messages: u32,
     /// Bytes in flight from one node, counted for messages that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.
@@ -72,7 +72,8 @@ pub struct MailboxStats {
     pub waits: u64,
     /// Posts that found no room at first.
     pub held_back: u64,
-    /// Messages by protocol 1: in a slot.
+    /// Messages by protocol 1: in a slot. Of these three counters: those retrieved, if the owner asks, and those
+    /// posted, if a clone does.
     pub short: u64,
     /// Messages by protocol 2: copied beside the ring.
     pub buffered: u64,
@@ -84,7 +85,8 @@ pub struct MailboxStats {
 
 /// The owner's end of a mail box: retrieves. Any thread of the node may; each message goes to exactly one.
 ///
-/// Dropping it closes the mail box: its name is free, posters get `Closed`. Except one that [`MailboxClone::retrieving`] gave.
+/// Dropping it closes the mail box: its name is free, posters get `Closed`. Except one that
+/// [`MailboxClone::retrieving`] gave.
 #[doc(alias = "deck_mbox_t")]
 pub struct Mailbox {
     node: Arc<NodeShared>,
@@ -120,8 +122,8 @@ impl Mailbox {
     /// # Errors
     /// - [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`];
     /// - [`ErrorKind::PeerLost`] once for each node that had cloned the mail box and died, after everything that it had
-    ///   posted; also for one that left, if messages are lost that it had posted on and whose memory cannot be reached any more, which
-    ///   are counted; the mail box goes on;
+    ///   posted; also for one that left, if messages are lost that it had posted on and whose memory cannot be reached
+    ///   any more, which are counted; the mail box goes on;
     /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
     /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
     /// - [`ErrorKind::NoMemory`] if there is none for a copy; the message stays in the mail box.
@@ -133,15 +135,15 @@ impl Mailbox {
         Ok(message)
     }
 
-    /// The next message in place of `message`'s content, whose buffer is used again or given back. A message of another node becomes one of this. Blocks until the
-    /// deadline.
+    /// The next message in place of `message`'s content, whose buffer is used again or given back. A message of another
+    /// node becomes one of this. Blocks until the deadline.
     ///
     /// # Errors
     /// As [`Mailbox::retrieve`]; `message` is as before then.
     ///
     /// # Cost
-    /// Of a short message that is there: the slot and one line of the mail box; one locked operation for the lock of a mail box whose
-    /// retrieving threads change, none otherwise; no allocation, no system call.
+    /// Of a short message that is there: the slot and one line of the mail box; one locked operation for the lock of a
+    /// mail box whose retrieving threads change, none otherwise; no allocation, no system call.
     #[inline]
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
@@ -308,9 +310,9 @@ impl Mailbox {
     }
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.
-    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes: it is that which
-    /// makes the descriptor readable, some ten microseconds after something was posted to an empty mail box. What is there when this is
-    /// called, and what is left when something was retrieved, shows at once.
+    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes: it
+    /// is that which makes the descriptor readable, some ten microseconds after something was posted to an empty mail
+    /// box. What is there when this is called, and what is left when something was retrieved, shows at once.
     ///
     /// ```
     /// use std::os::fd::BorrowedFd;
@@ -380,7 +382,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        if !self.is_second && !deck_peers::fork::is_child() {
+        if !self.is_second && !fork::is_child() {
             self.close();
         }
     }
@@ -418,7 +420,7 @@ impl Future for Retrieve<'_> {
 impl Drop for Retrieve<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number
-            && !deck_peers::fork::is_child()
+            && !fork::is_child()
         {
             self.mailbox.core.watch.forget_waker(number);
         }

@@ -10,18 +10,18 @@ use deck_transport::Parcel;
 
 use crate::clone::{MailboxAddress, MailboxClone};
 use crate::element::{Element, ElementType, MAILBOX};
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
 
 /// Bytes of a mail box's address in a message.
 const ADDRESS_BYTES: usize = 16;
 
 /// A message: content that is handed over rather than copied.
 ///
-/// A message that was posted stays readable and can be posted again; changing it then works on a copy of one's own, so what
-/// was posted never changes. Cloning shares the content in the same way.
+/// A message that was posted stays readable and can be posted again; changing it then works on a copy of one's own, so
+/// what was posted never changes. Cloning shares the content in the same way.
 ///
-/// It belongs to the node that made or retrieved it, and stays readable when that has left. Nodes of its job can post it, also another one of the same
-/// process.
+/// It belongs to the node that made or retrieved it, and stays readable when that has left. Nodes of its job can post
+/// it, also another one of the same process.
 ///
 /// Threads: `Send + Sync`; `&mut` methods change this message only. Nothing here waits, except
 /// [`Message::unpack_mailbox`].
@@ -71,8 +71,8 @@ impl Message {
     }
 
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it is a message of another job than that of `node`: others would look for its buffer in the heap of the node that has the
-    /// same number there.
+    /// [`ErrorKind::Invalid`] if it is a message of another job than that of `node`: others would look for its buffer
+    /// in the heap of the node that has the same number there.
     #[inline]
     pub(crate) fn check_job(&self, node: &Arc<NodeShared>) -> Result<()> {
         if self.is_of(node) { Ok(()) } else { self.check_job_of_another(node) }
@@ -230,9 +230,9 @@ impl Message {
     /// Takes the next element, the address of a mail box, and clones that mail box. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::Type`] and [`ErrorKind::Truncated`] as for [`Message::unpack`]; [`ErrorKind::Closed`] if the mail box is
-    /// closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]; [`ErrorKind::Corrupt`] if there cannot be such
-    /// a mail box. Nothing is consumed then.
+    /// [`ErrorKind::Type`] and [`ErrorKind::Truncated`] as for [`Message::unpack`]; [`ErrorKind::Closed`] if the mail
+    /// box is closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]; [`ErrorKind::Corrupt`] if there
+    /// cannot be such a mail box. Nothing is consumed then.
     #[doc(alias = "deck_msg_unpack_mbox")]
     pub fn unpack_mailbox(&mut self, timeout: Duration) -> Result<MailboxClone> {
         let (from, next) = self.find(MAILBOX, ADDRESS_BYTES)?;
@@ -254,8 +254,8 @@ impl Message {
         self.parcel.bytes()
     }
 
-    /// All of the content as elements, where it lies: unlike [`Message::unpack`] this copies nothing and takes nothing out. Raw bytes
-    /// ([`Message::resize`]) are elements of any type. Never waits.
+    /// All of the content as elements, where it lies: unlike [`Message::unpack`] this copies nothing and takes nothing
+    /// out. Raw bytes ([`Message::resize`]) are elements of any type. Never waits.
     ///
     /// ```
     /// # fn main() -> deck_mudeck::Result<()> {
@@ -268,7 +268,8 @@ impl Message {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Type`] if elements of another type are in it; [`ErrorKind::Invalid`] if its raw bytes are no whole number of such elements.
+    /// [`ErrorKind::Type`] if elements of another type are in it; [`ErrorKind::Invalid`] if its raw bytes are no whole
+    /// number of such elements.
     pub fn elements<T: Element>(&self) -> Result<&[T]> {
         self.check_all(T::TYPE)?;
         Ok(T::of_bytes(self.as_bytes()))
@@ -296,16 +297,17 @@ impl Message {
         check_whole(kind, self.size())
     }
 
-    /// Brings `bytes` bytes of the content, from byte `from` on (or as many as there are), into the caches of the core that calls, and out of
-    /// all others: for a thread that will read all of these. Never blocks; changes nothing.
+    /// Brings `bytes` bytes of the content, from byte `from` on (or as many as there are), into the caches of the core
+    /// that calls, and out of all others: for a thread that will read all of these. Never blocks; changes nothing.
     ///
-    /// What another core has read is slow to write anew, as that core's copies have to be taken away one by one. Where the readers of
-    /// messages fetch what they read, a message of 4 to 64 KiB that is written and read takes 0.6 to 0.9 of the time
-    /// between near cores, and up to 256 KiB 0.35 to 0.55 between far ones (`docs/design/070-buffers-rest.md`). It costs as much as
-    /// reading: whoever looks at parts of a message had better leave it. Of long messages fetch pieces of some KiB, each before it is
-    /// read, so that they stay in the caches till then. [`Message::unpack`] does all this by itself. Content that was posted more than
-    /// once, or whose buffer is longer than a quarter of a second-level cache, is left where it is. Does nothing on processors where writers had
-    /// better fetch, such as those of Intel (`DECK_FETCH`): a program that calls it is right on all of them.
+    /// What another core has read is slow to write anew, as that core's copies have to be taken away one by one. Where
+    /// the readers of messages fetch what they read, a message of 4 to 64 KiB that is written and read takes 0.6 to 0.9
+    /// of the time between near cores, and up to 256 KiB 0.35 to 0.55 between far ones
+    /// (`docs/design/070-buffers-rest.md`). It costs as much as reading: whoever looks at parts of a message had better
+    /// leave it. Of long messages fetch pieces of some KiB, each before it is read, so that they stay in the caches
+    /// till then. [`Message::unpack`] does all this by itself. Content that was posted more than once, or whose buffer
+    /// is longer than a quarter of a second-level cache, is left where it is. Does nothing on processors where writers
+    /// had better fetch, such as those of Intel (`DECK_FETCH`): a program that calls it is right on all of them.
     ///
     /// ```
     /// # fn main() -> deck_mudeck::Result<()> {

@@ -1,5 +1,12 @@
 //! A node of a job: the process's place among the others, and the maker of mail boxes and messages.
 
+mod boxes;
+mod closed_rings;
+mod requests;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +19,8 @@ use crate::clone::MailboxClone;
 use crate::log::{self, LogLevel};
 use crate::mailbox::{Mailbox, MailboxOptions};
 use crate::message::Message;
-use crate::shared::NodeShared;
+
+pub(crate) use state::NodeShared;
 
 /// A node: this process's place in a job. Handles are cheap to clone and share; the node leaves the job with
 /// [`Node::leave`], or when the last handle, mail box and message of it is dropped.
@@ -118,13 +126,13 @@ impl Node {
         Message::with_capacity(&self.shared, bytes)
     }
 
-    /// Creates a mail box under `name`. Blocks for some seconds at most, if another node was stopped while it created one
-    /// with the same name, or made room for a new name.
+    /// Creates a mail box under `name`. Blocks for some seconds at most, if another node was stopped while it created
+    /// one with the same name, or made room for a new name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the node that owns the name, [`ErrorKind::Invalid`] for an impossible name,
-    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`], also if the job has 16,384 different names
-    /// of mail boxes and groups at a time.
+    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`], also if the job has 16,384
+    /// different names of mail boxes and groups at a time.
     #[doc(alias = "deck_mbox_create")]
     pub fn mailbox(&self, name: &str) -> Result<Mailbox> {
         self.mailbox_with(Some(name), &MailboxOptions::default())
@@ -149,13 +157,14 @@ impl Node {
         Ok(Mailbox::new(self.shared.clone(), core))
     }
 
-    /// Clones the mail box `name` of whatever node: the end to post to. Waits until the name exists, then meets its owner
-    /// and gets a ring from it; from then on posts talk to nobody. Blocks until the deadline. With `Duration::ZERO` it does not wait for the
-    /// name, but for the answer of a live owner, which may take 20 ms where there are more threads than cores.
+    /// Clones the mail box `name` of whatever node: the end to post to. Waits until the name exists, then meets its
+    /// owner and gets a ring from it; from then on posts talk to nobody. Blocks until the deadline. With
+    /// `Duration::ZERO` it does not wait for the name, but for the answer of a live owner, which may take 20 ms where
+    /// there are more threads than cores.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying what was missing, [`ErrorKind::PeerLost`] naming the owner, [`ErrorKind::NoMemory`],
-    /// [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Timeout`] saying what was missing, [`ErrorKind::PeerLost`] naming the owner,
+    /// [`ErrorKind::NoMemory`], [`ErrorKind::Cancelled`].
     #[doc(alias = "deck_mbox_clone")]
     pub fn clone_mailbox(&self, name: &str, timeout: Duration) -> Result<MailboxClone> {
         self.shared.check()?;
@@ -181,13 +190,15 @@ impl Node {
     }
 
     /// Leaves the job in order. What was posted is still delivered; mail boxes of this node are closed; waits of its
-    /// threads end. Waits for no other node, except for one that does not read (it is stopped, say) and is still to be told where a
-    /// message lies that was posted on to it: for a second at most. Further calls through any handle of this node fail.
+    /// threads end. Waits for no other node, except for one that does not read (it is stopped, say) and is still to be
+    /// told where a message lies that was posted on to it: for a second at most. Further calls through any handle of
+    /// this node fail.
     ///
-    /// Drop its mail boxes, clones, messages, groups and named objects too, before or after. As long as one is left, the
-    /// process keeps some descriptors and much address space of this node, and a thread if a mail box was watched
-    /// ([`Mailbox::fd`], futures): that adds up where a process joins again and again. And while it leaves with messages of other nodes in its hands, its place
-    /// among the 256 nodes that a job has at a time stays taken until the process ends: drop those before.
+    /// Drop its mail boxes, clones, messages, groups and named objects too, before or after. As long as one is left,
+    /// the process keeps some descriptors and much address space of this node, and a thread if a mail box was watched
+    /// ([`Mailbox::fd`], futures): that adds up where a process joins again and again. And while it leaves with
+    /// messages of other nodes in its hands, its place among the 256 nodes that a job has at a time stays taken until
+    /// the process ends: drop those before.
     ///
     /// # Errors
     /// [`ErrorKind::NotInitialized`] if it has left already, or in a forked child.
@@ -224,65 +235,5 @@ impl Node {
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use deck_peers::Broker;
-    use deck_sync::Event;
-    use deck_sync::locks::lock;
-
-    use super::*;
-    use crate::cloning::Cloning;
-    use crate::testing::{SOON, wait_until};
-
-    #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
-    fn a_try_to_clone_succeeds_if_the_mail_box_is_there() {
-        let broker = Broker::start("test", 2).unwrap();
-        let [owner, poster] = [(); 2].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
-        assert_eq!(poster.clone_mailbox("nobody's", Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
-        let names: Vec<String> = (0..50).map(|number| format!("box {number}")).collect();
-        let _boxes: Vec<Mailbox> = names.iter().map(|name| owner.mailbox(name).unwrap()).collect();
-        let cloned = names.iter().filter(|name| poster.clone_mailbox(name, Duration::ZERO).is_ok()).count();
-        // The owner's control thread may have to wait for a core, now and then.
-        assert!(cloned > 25, "{cloned} of 50");
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
-    fn a_node_that_the_others_have_given_up_learns_it_and_waits_for_nothing() {
-        let job = format!("given-up-{}", std::process::id());
-        let [founder, given_up] = [(); 2].map(|()| Node::join_by(Door::Named(job.clone())).unwrap());
-        let mailbox = given_up.mailbox("mine").unwrap();
-        let waiting = std::thread::spawn(move || mailbox.retrieve(Duration::MAX).map(drop));
-        // As a broker does that has not heard of it for long; then that broker's node leaves.
-        assert!(founder.membership().table().set_gone(given_up.number(), true));
-        founder.leave().unwrap();
-        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::NotInitialized);
-        assert!(given_up.is_left());
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "sockets")]
-    fn a_clone_waits_for_the_next_mail_box_of_a_name_whose_owner_leaves_just_then() {
-        let broker = Broker::start("test", 3).unwrap();
-        let [here, leaving, heir] = [(); 3].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
-        let old = leaving.mailbox("name").unwrap();
-        // As if another thread were at it: whoever clones has found the name, and waits here.
-        let held = Arc::new(Event::new());
-        lock(&here.shared.posters).insert(old.address().0, Cloning::UnderWay(held.clone()));
-        std::thread::scope(|scope| {
-            let cloning = scope.spawn(|| here.clone_mailbox("name", SOON));
-            wait_until("the name is found", || Arc::strong_count(&held) == 3);
-            leaving.leave().unwrap();
-            lock(&here.shared.posters).clear();
-            held.notify();
-            let is_waiting = || here.membership().table().changed().has_sleepers();
-            wait_until("the clone waits for the name", || is_waiting() || cloning.is_finished());
-            let _new = heir.mailbox("name").unwrap();
-            assert_eq!(cloning.join().unwrap().unwrap().owner(), heir.number());
-        });
     }
 }

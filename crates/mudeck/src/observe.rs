@@ -31,7 +31,8 @@ impl RingSight {
     }
 }
 
-/// How many messages lie on the batons that `poster` has told of, for `owner`, in the line of the ring which begins at `line`.
+/// How many messages lie on the batons that `poster` has told of, for `owner`, in the line of the ring which begins at
+/// `line`.
 fn on_batons(poster: &NodeSight, owner: &NodeSight, line: Option<u64>) -> u32 {
     let Some(words) = line.and_then(|at| owner.words::<LINE_WORDS>(at)) else { return 0 };
     let [baton, former] = [said::BATON, said::FORMER].map(|word| words[word]);
@@ -45,7 +46,8 @@ fn on_batons(poster: &NodeSight, owner: &NodeSight, line: Option<u64>) -> u32 {
     u32::from(is_told && lies(baton)) + u32::from(is_told && former != 0 && former != baton && lies(former))
 }
 
-/// What lies in the ring that `poster` tells of in `notice`, to a mail box of `owner`. `None` if it cannot be read, or cannot be.
+/// What lies in the ring that `poster` tells of in `notice`, to a mail box of `owner`. `None` if it cannot be read, or
+/// cannot be.
 pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<RingSight> {
     let [_, credit, place, messages, bytes, area_lines, ..] = notice.facts;
     let shape = Shape::mapped(u32::try_from(messages).ok()?, bytes, u32::try_from(area_lines).ok()?);

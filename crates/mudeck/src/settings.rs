@@ -65,7 +65,8 @@ impl Settings {
     }
 }
 
-/// A variable of the environment. What is no text is no sensible value of any of them, and is refused as what it looks like.
+/// A variable of the environment. What is no text is no sensible value of any of them, and is refused as what it looks
+/// like.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }

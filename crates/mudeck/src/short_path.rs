@@ -1,7 +1,8 @@
-//! What posting and retrieving costs besides time: no allocation and no system call, whatever the protocol, once a mail box is in use.
+//! What posting and retrieving costs besides time: no allocation and no system call, whatever the protocol, once a mail
+//! box is in use.
 //!
-//! For system calls the rounds run in a process of its own, a *jail*: strict computing mode kills a thread at its first system call but
-//! reading, writing and ending.
+//! For system calls the rounds run in a process of its own, a *jail*: strict computing mode kills a thread at its first
+//! system call but reading, writing and ending.
 
 mod alone;
 mod between_nodes;
@@ -21,7 +22,8 @@ const ROUNDS: usize = 1000;
 const IN_JAIL: &str = "DECK_TEST_IN_JAIL";
 const SURVIVED: &[u8] = b"all rounds without a system call\n";
 
-/// Expects that `rounds` allocate nothing in this thread, and says how to repeat it otherwise: `test` is the one that asks.
+/// Expects that `rounds` allocate nothing in this thread, and says how to repeat it otherwise: `test` is the one that
+/// asks.
 #[track_caller]
 fn expect_no_allocation(test: &str, rounds: impl FnOnce()) {
     let allocated = allocation_counter::measure(rounds);

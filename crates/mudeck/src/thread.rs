@@ -24,7 +24,8 @@ pub struct Thread<T> {
 }
 
 impl<T: Send + 'static> Thread<T> {
-    /// Starts a thread, whose stack is as long as the system's limit says (`ulimit -s`), as that of threads of C programs is; 8 MiB if there is no limit.
+    /// Starts a thread, whose stack is as long as the system's limit says (`ulimit -s`), as that of threads of C
+    /// programs is; 8 MiB if there is no limit.
     ///
     /// # Errors
     /// `System` if the operating system has none.
@@ -56,8 +57,8 @@ impl<T: Send + 'static> Thread<T> {
         self.end.wait(timeout)
     }
 
-    /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`] comes before it
-    /// where that matters.
+    /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`]
+    /// comes before it where that matters.
     ///
     /// # Errors
     /// What the thread panicked with.

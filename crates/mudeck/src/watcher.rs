@@ -1,7 +1,7 @@
 //! The watcher: one thread that stands in for event loops and futures, which cannot sleep on a word in memory.
 //!
-//! A mail box is watched once: when something arrives, its descriptor becomes readable and its wakers are called; then it
-//! is left alone until a retriever finds it empty and asks again. Mail boxes that nobody watches cost nothing.
+//! A mail box is watched once: when something arrives, its descriptor becomes readable and its wakers are called; then
+//! it is left alone until a retriever finds it empty and asks again. Mail boxes that nobody watches cost nothing.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -86,7 +86,8 @@ impl Watch {
     fn ring(&self) {
         self.show();
         let wakers = std::mem::take(&mut *lock(&self.wakers));
-        // All: one of them may be dropped before it takes what has come. They are the program's, and one that panics is no reason to forget the others.
+        // All: one of them may be dropped before it takes what has come. They are the program's, and one that panics is
+        // no reason to forget the others.
         wakers.into_values().for_each(|waker| ignore_panics(|| waker.wake()));
     }
 }
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use crate::mailbox::{Mailbox, MailboxOptions, Retrieve};
     use crate::message::Message;
-    use crate::shared::NodeShared;
+    use crate::node::NodeShared;
     use crate::testing::SOON;
 
     /// A task that tells its number when it is woken.

@@ -1,5 +1,5 @@
-//! The budget: what a node may have posted and not yet retrieved. It comes back with every retrieve and every end of a mail
-//! box, and whoever waits for it is woken.
+//! The budget: what a node may have posted and not yet retrieved. It comes back with every retrieve and every end of a
+//! mail box, and whoever waits for it is woken.
 
 mod job;
 

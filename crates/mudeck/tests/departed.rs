@@ -1,4 +1,5 @@
-//! Heaps of nodes that have left: whoever was handed over one of their messages maps them as long as that takes, and no longer.
+//! Heaps of nodes that have left: whoever was handed over one of their messages maps them as long as that takes, and no
+//! longer.
 
 mod job;
 

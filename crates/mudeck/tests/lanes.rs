@@ -8,7 +8,8 @@ use deck_mudeck::{ErrorKind, Mailbox, MailboxClone, MailboxOptions, Message, Nod
 use job::{SOON, job_of, wait_until};
 
 const THREADS: u64 = 4;
-/// Sizes of messages that travel in a word, in one line of a slot, in both, beside it, and in a buffer that is handed over.
+/// Sizes of messages that travel in a word, in one line of a slot, in both, beside it, and in a buffer that is handed
+/// over.
 const SIZES: [usize; 5] = [8, 62, 100, 300, 5000];
 
 /// Numbered messages of one thread.
@@ -115,7 +116,8 @@ fn a_mail_box_with_little_room_has_no_lanes() {
     assert_eq!(clone.stats().lanes, 0);
 }
 
-/// Threads of `poster` post to `mailbox` until they are refused, which `end` sees to once there are lanes; why they were.
+/// Threads of `poster` post to `mailbox` until they are refused, which `end` sees to once there are lanes; why they
+/// were.
 fn refused(mailbox: &Mailbox, poster: &Node, clone: &MailboxClone, end: impl FnOnce()) -> Vec<ErrorKind> {
     std::thread::scope(|scope| {
         let threads: [_; THREADS as usize] = std::array::from_fn(|thread| {

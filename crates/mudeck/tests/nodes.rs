@@ -149,8 +149,8 @@ fn a_poster_waits_for_room_and_goes_on() {
     assert!(poster.join().unwrap().held_back > 0);
 }
 
-/// The owner may keep credits to itself while it is busy elsewhere; a post that would not wait must not be refused for that
-/// for ever.
+/// The owner may keep credits to itself while it is busy elsewhere; a post that would not wait must not be refused for
+/// that for ever.
 #[test]
 fn a_post_that_would_not_wait_finds_the_room_of_what_was_retrieved_without_another_look_there() {
     let (_broker, nodes) = job(2);

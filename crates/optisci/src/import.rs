@@ -1,8 +1,8 @@
 //! Models from what other tools wrote.
 //!
-//! A file tells the machine (hwloc, Scotch targets), the program (matrices, Open MPI's monitoring, graphs), both (a model,
-//! DECK's access records), or where things were put (mappings). What a file does not tell is taken from another model, or
-//! assumed, and then said in a note.
+//! A file tells the machine (hwloc, Scotch targets), the program (matrices, Open MPI's monitoring, graphs), both (a
+//! model, DECK's access records), or where things were put (mappings). What a file does not tell is taken from another
+//! model, or assumed, and then said in a note.
 
 mod csv;
 mod hwloc;
@@ -25,7 +25,7 @@ use crate::{Error, Model, Placement};
 pub enum Format {
     /// A model: read, checked, and written again.
     Json,
-    /// Tables of processes, segments and matrices of accesses; see `docs/placement.md`.
+    /// Tables of processes, segments and matrices of accesses; see `docs/guide/placement.md`.
     Csv,
     /// A square matrix of bytes that processes send to each other, numbers only.
     Matrix,

@@ -5,12 +5,12 @@
 //! tells what a placement costs and why; [`search::solve`] finds a better one, or the best one and proves it.
 //!
 //! The origin is R. B. Ávila et al., "OptiSCI: A Visual Environment to Optimize the Placement of Shared Memory Segments
-//! on a SCI Cluster" (2002): its modelling tool DAMIT and its cost simulator SCIPOS. The search is what its authors left
-//! for the future.
+//! on a SCI Cluster" (2002): its modelling tool DAMIT and its cost simulator SCIPOS. The search is what its authors
+//! left for the future.
 //!
-//! This crate uses no other crate of DECK, keeps no thread beyond a call and starts none in a browser, reads no clock and
-//! opens no file by itself, so that the same engine runs in the `deck` command and in a browser. Only `server`, which hands
-//! out the page that such a browser shows, is not in it there.
+//! This crate uses no other crate of DECK, keeps no thread beyond a call and starts none in a browser, reads no clock
+//! and opens no file by itself, so that the same engine runs in the `deck` command and in a browser. Only `server`,
+//! which hands out the page that such a browser shows, is not in it there.
 #![forbid(unsafe_code)]
 
 pub mod cost;

@@ -204,8 +204,8 @@ pub enum PassNode {
     /// Each link crossed.
     #[default]
     Links,
-    /// As the sums are printed: each node from the first to the last of each sum, both included. There are two sums, one
-    /// per dimension of a 2-D torus; a topology of one dimension has one.
+    /// As the sums are printed: each node from the first to the last of each sum, both included. There are two sums,
+    /// one per dimension of a 2-D torus; a topology of one dimension has one.
     Nodes,
 }
 
@@ -275,7 +275,8 @@ pub enum Counts {
     Once,
 }
 
-/// Costs per pair of nodes: `op_ns[a][b] + size * op_ns_per_byte[a][b]`, `a` the process's node. Rows one after another.
+/// Costs per pair of nodes: `op_ns[a][b] + size * op_ns_per_byte[a][b]`, `a` the process's node. Rows one after
+/// another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// Start-up of a read, ns.

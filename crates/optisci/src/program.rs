@@ -16,8 +16,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine of which nothing is known but that it has run so many processes, and, where that is told, how many of them on each
-    /// node: all nodes are one switch apart, and each takes one process or as many as ran there.
+    /// A machine of which nothing is known but that it has run so many processes, and, where that is told, how many of
+    /// them on each node: all nodes are one switch apart, and each takes one process or as many as ran there.
     pub fn assumed(processes: usize, ran: &[u64]) -> Result<Machine, Error> {
         let nodes = processes.max(ran.len());
         if nodes > MOST_NODES {

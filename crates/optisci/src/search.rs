@@ -115,14 +115,14 @@ pub struct Outcome {
     pub reason: Option<String>,
 }
 
-/// Finds a placement of small cost: the best and the proof of it where that can be had in time, otherwise the best found
-/// and how far from the best it can be at most.
+/// Finds a placement of small cost: the best and the proof of it where that can be had in time, otherwise the best
+/// found and how far from the best it can be at most.
 ///
 /// Blocks until the result is proved, nothing more is to be tried, `options.time_limit` has passed, or
-/// [`Control::progress`] answers `false`; it looks some hundred times a second. Natively a search may use all cores; its
-/// result does not depend on how many there are. The same model, options and seed give the same placement on every run
-/// unless the search was cut by time or by the caller; then cost, bound and gap are as true, but another run may have come
-/// further.
+/// [`Control::progress`] answers `false`; it looks some hundred times a second. Natively a search may use all cores;
+/// its result does not depend on how many there are. The same model, options and seed give the same placement on every
+/// run unless the search was cut by time or by the caller; then cost, bound and gap are as true, but another run may
+/// have come further.
 pub fn solve(model: &Model, options: &Options, control: &mut dyn Control) -> Outcome {
     let objective = options.objective.unwrap_or(model.objective);
     let instance = instance::Instance::new(model, objective);

@@ -1,7 +1,7 @@
 //! The browser tool, served to browsers of this host only.
 //!
-//! The page is embedded in the binary and calculates by itself (the engine is in it, as WebAssembly); the server hands out
-//! its files and one model, and changes nothing: GET and HEAD only.
+//! The page is embedded in the binary and calculates by itself (the engine is in it, as WebAssembly); the server hands
+//! out its files and one model, and changes nothing: GET and HEAD only.
 
 use std::io;
 
@@ -26,8 +26,8 @@ pub fn has_page() -> bool {
 }
 
 impl Server {
-    /// Listens on a port of 127.0.0.1; port 0 takes a free one. The page opens with `model`, a model file's text, or with
-    /// its gallery of examples.
+    /// Listens on a port of 127.0.0.1; port 0 takes a free one. The page opens with `model`, a model file's text, or
+    /// with its gallery of examples.
     ///
     /// # Errors
     /// When the port is taken or may not be used.

@@ -1,8 +1,8 @@
 //! Machines: which nodes there are, how far apart they are, and which links a packet takes.
 //!
 //! A *ring* is a torus of one dimension. Routes on a torus are dimension-ordered, the first dimension first, as SCI
-//! switches them; with links both ways a packet takes the shorter way round, and a tie goes in the + direction. In a fat
-//! tree a packet climbs to the lowest common switch and descends; the parallel cables of a level count as one link.
+//! switches them; with links both ways a packet takes the shorter way round, and a tie goes in the + direction. In a
+//! fat tree a packet climbs to the lowest common switch and descends; the parallel cables of a level count as one link.
 
 /// A node of the machine, counted from 0.
 pub type Node = u32;

@@ -1,4 +1,5 @@
-//! What of the wire's cost lies on links that others use: worked out by hand on small rings, and against the definition.
+//! What of the wire's cost lies on links that others use: worked out by hand on small rings, and against the
+//! definition.
 
 use optisci::cost::Spending;
 use optisci::model::{Access, CostModel, HopBytes, Message, Op, Process, Scipos, Segment};
@@ -34,8 +35,8 @@ const HOP_BYTES: CostModel = CostModel::HopBytes(HopBytes { ns_per_byte_hop: 1.0
 
 #[test]
 fn the_others_part_of_a_link_is_contended() {
-    // p0 writes 100 bytes to node 2 over links 0 and 1, 100 ns each; p1 writes 300 over link 1 alone, 300 ns. Of the 400
-    // bytes on link 1 three quarters are the others' for p0 and one quarter for p1.
+    // p0 writes 100 bytes to node 2 over links 0 and 1, 100 ns each; p1 writes 300 over link 1 alone, 300 ns. Of the
+    // 400 bytes on link 1 three quarters are the others' for p0 and one quarter for p1.
     let case = ring(HOP_BYTES, &[(0, 0, Op::Write, 1, 100), (1, 0, Op::Write, 3, 100)]);
     assert_wires(&spending(&case), &[(125.0, 75.0), (225.0, 75.0), (0.0, 0.0), (0.0, 0.0)]);
 }
@@ -43,15 +44,16 @@ fn the_others_part_of_a_link_is_contended() {
 #[test]
 fn a_read_is_on_the_links_that_its_data_takes() {
     let sci = CostModel::Scipos(Scipos::default());
-    // p0 reads 64 bytes from node 2, over links 2 and 3. Request and data pass 4 nodes of 33 ns: 66 ns on each of the two.
-    // p1 writes 192 bytes to node 0, over links 1, 2 and 3, 33 ns each. 256 bytes are on links 2 and 3.
+    // p0 reads 64 bytes from node 2, over links 2 and 3. Request and data pass 4 nodes of 33 ns: 66 ns on each of the
+    // two. p1 writes 192 bytes to node 0, over links 1, 2 and 3, 33 ns each. 256 bytes are on links 2 and 3.
     let case = ring(sci, &[(0, 0, Op::Read, 1, 64), (1, 1, Op::Write, 1, 192)]);
     assert_wires(&spending(&case), &[(33.0, 99.0), (82.5, 16.5), (0.0, 0.0), (0.0, 0.0)]);
 }
 
 #[test]
 fn messages_and_every_copy_that_is_written_are_on_links_too() {
-    // p3 sends 50 bytes to p1 over links 3 and 0. p0 writes 100 bytes to copies on nodes 1 and 3: link 0 twice, 1 and 2.
+    // p3 sends 50 bytes to p1 over links 3 and 0. p0 writes 100 bytes to copies on nodes 1 and 3: link 0 twice, 1 and
+    // 2.
     let (mut model, mut placement) = ring(HOP_BYTES, &[(0, 0, Op::Write, 1, 100)]);
     model.messages = vec![Message { from: 3, to: 1, count: 1, size: 50 }];
     placement.segments[0] = Home::of([1, 3]);
@@ -70,7 +72,8 @@ fn one_process_alone_has_none_and_neither_has_one_that_stays_at_home() {
 
 #[test]
 fn accesses_without_bytes_share_links_with_those_that_have_some() {
-    // An SCI packet passes nodes however little it carries. All bytes on link 1 are the other's; on link 0 there are none.
+    // An SCI packet passes nodes however little it carries. All bytes on link 1 are the other's; on link 0 there are
+    // none.
     let sci = CostModel::Scipos(Scipos::default());
     let case = ring(sci, &[(0, 0, Op::Write, 1, 0), (1, 0, Op::Write, 1, 64)]);
     assert_wires(&spending(&case)[..2], &[(33.0, 33.0), (33.0, 0.0)]);

@@ -1,5 +1,5 @@
-//! Totals agree with whole-number arithmetic to 1e-9 relative, however long and uneven the sums are, and are the same bytes
-//! on every run.
+//! Totals agree with whole-number arithmetic to 1e-9 relative, however long and uneven the sums are, and are the same
+//! bytes on every run.
 
 use optisci::model::{Access, CostModel, HopBytes, Message, Op};
 use optisci::placement::Home;

@@ -1,5 +1,5 @@
-//! Files of other tools. The files in `fixtures` were written by the tools themselves: lstopo and hwloc-annotate 2.9, Open
-//! MPI 4.1 with its monitoring component, Scotch 7.0, METIS 5.1.
+//! Files of other tools. The files in `fixtures` were written by the tools themselves: lstopo and hwloc-annotate 2.9,
+//! Open MPI 4.1 with its monitoring component, Scotch 7.0, METIS 5.1.
 
 use optisci::export;
 use optisci::import::{self, Format, Imported, Input};

@@ -1,5 +1,5 @@
-//! The cost model of R. B. Ávila et al. 2002, term by term: the printed formulas for the printed clocks, and every reading
-//! of them. Expected values are worked out here from the paper's text, not by the crate.
+//! The cost model of R. B. Ávila et al. 2002, term by term: the printed formulas for the printed clocks, and every
+//! reading of them. Expected values are worked out here from the paper's text, not by the crate.
 
 use optisci::cost::Terms;
 use optisci::model::{
@@ -45,7 +45,8 @@ fn each_printed_term_has_its_printed_value() {
     for (size, memory, bus, packets) in
         [(2048, 35_840.0, 512.0 * 3.0 * PCI_NS, 32.0), (64, 1120.0, 16.0 * 3.0 * PCI_NS, 1.0)]
     {
-        // One link: memory twice, the bus twice, preparing 12 and receiving 8 cycles of 1 ns, insertion 200 ns, one node.
+        // One link: memory twice, the bus twice, preparing 12 and receiving 8 cycles of 1 ns, insertion 200 ns, one
+        // node.
         let write = [2.0 * memory, 2.0 * bus, 20.0 * packets, 200.0 * packets, 33.0];
         assert_terms(costs.terms(Op::Write, size, 0, 1), write);
         // There and back is a whole turn of 4 links, and one memory access more.

@@ -23,8 +23,8 @@ fn ids(letter: &str, count: usize) -> Vec<Value> {
     (0..count).map(|number| json!({"id": format!("{letter}{number}")})).collect()
 }
 
-/// On a ring that goes one way every copy that is not at home is equally near, and the lowest node is read. So a placement
-/// that is rotated may load other links, and a ring with a process pinned elsewhere may have another best.
+/// On a ring that goes one way every copy that is not at home is equally near, and the lowest node is read. So a
+/// placement that is rotated may load other links, and a ring with a process pinned elsewhere may have another best.
 #[test]
 fn of_equally_near_copies_the_lowest_is_read_so_a_rotated_ring_may_have_a_busier_best() {
     let mut segments = ids("s", 1);

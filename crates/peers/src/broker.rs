@@ -16,14 +16,15 @@ use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service};
 use rustix::io::Errno;
 
-use crate::fork::ParentOnly;
 use crate::office::Office;
 use crate::poll::{self, Poll};
+use crate::process::namespace;
+use crate::process::parent_only::ParentOnly;
+use crate::process::watched::{Process, Watched};
+use crate::rendezvous;
 use crate::socket::{Received, Socket, TURN, pair};
 use crate::table::Table;
-use crate::watched::{Process, Watched};
-use crate::wire::{Frame, Refused};
-use crate::{namespace, rendezvous};
+use crate::wire::{Frame, Refusal};
 
 mod absent;
 mod coming;
@@ -60,7 +61,8 @@ struct Member {
 }
 
 impl Member {
-    /// It is the process that stands so in the job's table, whose end is watched. True if it has ended already: nobody tells that.
+    /// It is the process that stands so in the job's table, whose end is watched. True if it has ended already: nobody
+    /// tells that.
     fn watch(&mut self, word: u64, poll: &Arc<Poll>, key: u64) -> bool {
         self.word = word;
         let process = Process::watch(word, poll, key | PROCESS);
@@ -116,7 +118,8 @@ fn spare() -> [Option<OwnedFd>; 2] {
 }
 
 impl Broker {
-    /// Starts a broker for a new job that nobody can join uninvited; it expects `expected` nodes at least. Never blocks.
+    /// Starts a broker for a new job that nobody can join uninvited; it expects `expected` nodes at least. Never
+    /// blocks.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System).
@@ -127,7 +130,8 @@ impl Broker {
     /// As [`Broker::start`], for a job that processes of this user may join by its name. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is another job of that name: then nothing is to be seen of this one; those of [`Broker::start`].
+    /// [`ErrorKind::Exists`] if there is another job of that name: then nothing is to be seen of this one; those of
+    /// [`Broker::start`].
     pub fn start_by_name(job: &str, expected: u32) -> Result<Broker> {
         let taken = || {
             let what = format!("opening job {job}: another job of this user has the name");
@@ -184,14 +188,15 @@ impl Broker {
         Ok(theirs)
     }
 
-    /// The number last given through the socket that the `invitation`-th call of [`Broker::invite`] made, counted from 0;
-    /// also when that node has left or died since.
+    /// The number last given through the socket that the `invitation`-th call of [`Broker::invite`] made, counted from
+    /// 0; also when that node has left or died since.
     pub fn node_of_invitation(&self, invitation: usize) -> Option<NodeId> {
         self.shared.lock().invited.get(invitation).copied().flatten()
     }
 
-    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes
-    /// after that one, in whatever order this broker heard of both. Waits `patience` at most for ends that it has not heard of yet.
+    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of
+    /// another's death comes after that one, in whatever order this broker heard of both. Waits `patience` at most for
+    /// ends that it has not heard of yet.
     pub fn gone_of(&self, nodes: &[NodeId], patience: Duration) -> Vec<(NodeId, bool)> {
         let deadline = Deadline::after(patience);
         loop {
@@ -214,7 +219,8 @@ impl Broker {
         self.listen(node, listener, office.ok_or_else(taken)?, false)
     }
 
-    /// The broker takes a job over: it lives in `node` and listens from now on. Until stock is taken it waits for the job's nodes.
+    /// The broker takes a job over: it lives in `node` and listens from now on. Until stock is taken it waits for the
+    /// job's nodes.
     pub(crate) fn take_over(&self, node: NodeId, listener: OwnedFd, office: Office) -> Result<()> {
         self.listen(u64::from(node.0), listener, office, true)
     }
@@ -241,7 +247,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        if crate::fork::is_child() {
+        if deck_sync::fork::is_child() {
             return;
         }
         crate::wakeup::ring(&self.shared.stop);
@@ -337,7 +343,7 @@ impl State {
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if !is_ours {
-            return turn_away(fd, Refused::User);
+            return turn_away(fd, Refusal::User);
         }
         if let Err((fd, _)) = self.add(fd, None) {
             self.have_no_descriptor_for(fd);
@@ -363,7 +369,7 @@ impl State {
 
     /// Turns away somebody who may be one of those who should come again.
     fn have_no_descriptor_for(&mut self, fd: OwnedFd) {
-        turn_away(fd, Refused::Descriptors);
+        turn_away(fd, Refusal::Descriptors);
         self.absent.values_mut().for_each(Absent::put_off);
     }
 
@@ -378,7 +384,7 @@ impl State {
                 received @ (Received::End | Received::Nonsense) => {
                     if matches!(received, Received::Nonsense) {
                         // One that speaks another version cannot read this either, and knows by that what is wrong.
-                        refuse(&member.socket, Refused::Nonsense);
+                        refuse(&member.socket, Refusal::Nonsense);
                     }
                     self.connection_ended(key);
                     self.members.remove(&key);
@@ -401,7 +407,7 @@ impl State {
                     self.rejoin(key, [number, seat, process], attempt);
                 } else if let Some(member) = self.members.remove(&key) {
                     // It could not listen when all others of its job ended, and another one has the name since.
-                    refuse(&member.socket, Refused::Nonsense);
+                    refuse(&member.socket, Refusal::Nonsense);
                 }
             }
             Frame::Connect { to } => self.introduce(key, to),
@@ -473,11 +479,11 @@ impl State {
     }
 }
 
-fn refuse(socket: &Socket, reason: Refused) {
+fn refuse(socket: &Socket, reason: Refusal) {
     let _ = socket.send(&Frame::Refuse { reason: reason as u64 }, None);
 }
 
 /// Whoever is turned away without a word takes the broker for dead.
-fn turn_away(fd: OwnedFd, reason: Refused) {
+fn turn_away(fd: OwnedFd, reason: Refusal) {
     refuse(&Socket::new(fd), reason);
 }

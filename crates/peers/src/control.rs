@@ -11,10 +11,10 @@ use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, NodeId, Result};
 
-use crate::fork::ParentOnly;
 use crate::membership::Membership;
 use crate::peer::Peer;
 use crate::poll::Poll;
+use crate::process::parent_only::ParentOnly;
 use crate::socket::{LAST_WORDS, Received, Socket, TURN};
 use crate::strangers::Strangers;
 use crate::wakeup;
@@ -104,7 +104,8 @@ impl Control {
         }
     }
 
-    /// Until the node has left: true then. False if the program has closed descriptors that are not its own, and may have others of their numbers by now.
+    /// Until the node has left: true then. False if the program has closed descriptors that are not its own, and may
+    /// have others of their numbers by now.
     fn serve(&mut self) -> bool {
         let mut keys = Vec::new();
         let mut timeout = None;
@@ -134,7 +135,8 @@ impl Control {
                     }
                 }
             }
-            // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
+            // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just
+            // hushed.
             if membership.has_left.load(Ordering::SeqCst) {
                 return true;
             }
@@ -159,7 +161,8 @@ impl Control {
             }
         }
         if is_poked && self.tick.is_none_or(|(every, _)| every > TICK_FIRST) {
-            // Not at once: what is wanted is that it does not stay for ever, and the threads it takes its time from are at work.
+            // Not at once: what is wanted is that it does not stay for ever, and the threads it takes its time from are
+            // at work.
             self.tick = Some((TICK_FIRST, Deadline::after(TICK_FIRST)));
         }
         if let Some((every, due)) = self.tick {
@@ -184,7 +187,8 @@ impl Control {
             self.ended(membership, node);
         }
         if self.is_orphan && !membership.table.is_live(membership.number) {
-            // Whoever took over had not heard of it for long, and it is not let in any more. Its own threads are to learn that, and not to wait for ever.
+            // Whoever took over had not heard of it for long, and it is not let in any more. Its own threads are to
+            // learn that, and not to wait for ever.
             if let Some(handler) = membership.handler() {
                 handler.cut_off();
             }
@@ -206,7 +210,8 @@ impl Control {
                 at_latest(LOOK_FOR_BROKER);
             }
         }
-        // Last, and all of them: what was said just now may have to wait, too, and nobody tells when there is room for it.
+        // Last, and all of them: what was said just now may have to wait, too, and nobody tells when there is room for
+        // it.
         let broker = membership.broker();
         let sockets = peers.iter().filter_map(|peer| peer.socket()).chain([&*broker]);
         if sockets.filter(|socket| socket.send_waiting()).count() > 0 {
@@ -229,8 +234,8 @@ impl Control {
                         (self.asked_at, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
                         return;
                     }
-                    // A broker hangs up on a node that leaves. SeqCst: pairs with: membership/leaving, which sets it before it says so
-                    // to anybody.
+                    // A broker hangs up on a node that leaves. SeqCst: pairs with: membership/leaving, which sets it
+                    // before it says so to anybody.
                     if !membership.has_left.load(Ordering::SeqCst) {
                         self.broker_gone(membership);
                     }

@@ -9,8 +9,8 @@ use deck_sync::{About, Crowd, NodeId, Spot, Spread, core_mask, current_core, loc
 use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
 
-/// Neighbours that are added up for every answer. Where there are more, one serves several askers in a row, so that it costs about
-/// the same among 2 nodes or 250.
+/// Neighbours that are added up for every answer. Where there are more, one serves several askers in a row, so that it
+/// costs about the same among 2 nodes or 250.
 const ADDED_UP_AT_ONCE: usize = 64;
 
 /// A node that nobody has called, and one that may have something to do on any core.
@@ -18,7 +18,8 @@ const NOWHERE: u64 = 0;
 const EVERYWHERE: u64 = u64::MAX;
 /// Once for each time that another one got the core to which a node is called.
 const PASSED_OVER: u64 = 1 << 32;
-/// Threads for each core above which nobody is told that it was passed over: of so many orders no good one is found by chance.
+/// Threads for each core above which nobody is told that it was passed over: of so many orders no good one is found by
+/// chance.
 const ORDERLY: u64 = 4;
 
 /// Answers between two looks at where the neighbours are.
@@ -74,7 +75,7 @@ impl JobCrowd {
 
     /// False once the node has left and the seat may be somebody else's.
     fn is_ours(&self) -> bool {
-        !crate::fork::is_child() && self.table.node_on(self.seat) == Some(self.node)
+        !deck_sync::fork::is_child() && self.table.node_on(self.seat) == Some(self.node)
     }
 
     fn look_around(&self, neighbours: &mut Vec<Seat>) {
@@ -105,14 +106,15 @@ impl JobCrowd {
         (called as u32 == core.wrapping_add(1) || called == EVERYWHERE).then_some(called)
     }
 
-    /// The neighbours without this node, and whatever seats lie before the last of them: those are called to cores that are not ours, or
-    /// everywhere, which costs a switch.
+    /// The neighbours without this node, and whatever seats lie before the last of them: those are called to cores that
+    /// are not ours, or everywhere, which costs a switch.
     fn others(&self) -> impl Iterator<Item = Seat> {
         let own = self.seat;
         (0..self.seats.load(Ordering::Relaxed) as u16).map(Seat).filter(move |seat| *seat != own)
     }
 
-    /// Tells where this thread is, and sees to it that neighbours with one thread each are spread evenly over the cores.
+    /// Tells where this thread is, and sees to it that neighbours with one thread each are spread evenly over the
+    /// cores.
     fn spread_out(&self, neighbours: &mut Neighbours) {
         // Relaxed, all of them: hints.
         let runnable = |seat: Seat| self.table.runnable(seat).load(Ordering::Relaxed);
@@ -161,7 +163,8 @@ impl Crowd for JobCrowd {
         Some(Spot { core, place: self.seat.0 })
     }
 
-    /// Budget: a store. Not a look first: a store goes out while the poster goes on, a look at what another core wrote does not.
+    /// Budget: a store. Not a look first: a store goes out while the poster goes on, a look at what another core wrote
+    /// does not.
     fn call(&self, Spot { core, place }: Spot) {
         self.table.called(Seat(place)).store(u64::from(core) + 1, Ordering::Relaxed);
     }
@@ -179,7 +182,8 @@ impl Crowd for JobCrowd {
         if called == EVERYWHERE { 0 } else { (called / PASSED_OVER) as u32 }
     }
 
-    /// Budget: a line for each neighbour; a locked operation on those of neighbours that are called here, unless there are many.
+    /// Budget: a line for each neighbour; a locked operation on those of neighbours that are called here, unless there
+    /// are many.
     fn is_wanted(&self, Spot { core, .. }: Spot) -> bool {
         // Relaxed: a hint.
         let is_orderly = self.crowd.load(Ordering::Relaxed) <= ORDERLY * self.cores;

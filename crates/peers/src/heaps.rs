@@ -1,12 +1,14 @@
 //! The heaps of the job's nodes, as this node maps them.
 //!
-//! A heap is known once its owner has passed it, or a peer that posts on what lies there, and stays known while the owner lives. It is
-//! forgotten when the owner is gone, what that had posted here is taken over, and each peer that had passed the heap has said that all is
-//! retrieved (*HeapRelease*), or is gone too. Whether it is so is looked at when a peer releases it or goes, and at *Reclaim*.
+//! A heap is known once its owner has passed it, or a peer that posts on what lies there, and stays known while the
+//! owner lives. It is forgotten when the owner is gone, what that had posted here is taken over, and each peer that had
+//! passed the heap has said that all is retrieved (*HeapRelease*), or is gone too. Whether it is so is looked at when a
+//! peer releases it or goes, and at *Reclaim*.
 //!
-//! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as long as a buffer of
-//! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more. Views of other
-//! nodes of this process are found the same way, once buffers of them were posted here, each for itself: none ends with another.
+//! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as
+//! long as a buffer of it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on
+//! may pass the heap once more. Views of other nodes of this process are found the same way, once buffers of them were
+//! posted here, each for itself: none ends with another.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -16,7 +18,8 @@ use std::time::Duration;
 use deck_segment::{Fetching, HeapMemory, Seat};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
-/// What this process has no room for it is passed again and again, as there may be some in a moment. After so long those who need it are told.
+/// What this process has no room for it is passed again and again, as there may be some in a moment. After so long
+/// those who need it are told.
 const LACKED_FOR: Duration = Duration::from_secs(1);
 /// What was not passed again for so long nobody waited for.
 const LACKED_SINCE: Duration = Duration::from_millis(500);
@@ -71,8 +74,8 @@ impl Heaps {
     /// The heap of `owner` that was passed, mapped now or before. `own` is this node's seat.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if it is no heap or another one than before; [`ErrorKind::NoMemory`] and [`ErrorKind::System`] if it cannot be
-    /// mapped.
+    /// [`ErrorKind::Corrupt`] if it is no heap or another one than before; [`ErrorKind::NoMemory`] and
+    /// [`ErrorKind::System`] if it cannot be mapped.
     pub fn enter(&mut self, owner: NodeId, seat: Seat, fd: OwnedFd, own: Seat) -> Result<Arc<HeapMemory>> {
         if self.find(owner).is_some_and(|heap| !heap.segment().is_same(&fd)) {
             return Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner));

@@ -1,8 +1,8 @@
 //! The nodes of a job: how they come together, know one another, and notice that one is gone.
 //!
-//! A [`Broker`] gives numbers and introduces nodes; a [`Membership`] is one node's place in a job, with a control thread
-//! that sleeps in epoll. Nodes that talk share a socket for control and each other's segments for messages; all share
-//! the job's [`Table`] of nodes and names.
+//! A [`Broker`] gives numbers and introduces nodes; a [`Membership`] is one node's place in a job, with a control
+//! thread that sleeps in epoll. Nodes that talk share a socket for control and each other's segments for messages; all
+//! share the job's [`Table`] of nodes and names.
 //!
 //! Nothing here knows what is in a ring: what mail boxes make of requests and deaths is told to a [`Handler`].
 #![cfg(not(loom))]
@@ -12,20 +12,13 @@ mod alone;
 mod broker;
 mod control;
 mod crowd;
-mod entries;
-pub mod fork;
 mod heaps;
 mod meeting;
 mod membership;
 mod names;
-mod namespace;
 mod notices;
-mod objects;
 pub mod observe;
 mod office;
-mod one_at_a_time;
-mod opening;
-mod owners;
 mod peer;
 mod pledges;
 mod poll;
@@ -34,26 +27,23 @@ mod process;
 mod rendezvous;
 mod shares;
 mod socket;
-pub mod stat;
 mod strangers;
 mod table;
 mod wakeup;
-mod watched;
 pub mod wire;
 
 pub use broker::Broker;
-pub use crowd::JobCrowd;
-pub use membership::{Asked, Door, Granted, Handler, Membership};
-pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, RESERVED, check_mailbox_name, check_name};
-pub use notices::{Notice, Notices, Subject};
-pub use objects::{
+pub use membership::{Asked, Door, Granted, Handler, Membership, left};
+pub use names::objects::{
     Keeps, OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, check_object_name,
 };
-pub use opening::{OpenObject, Opening};
+pub use names::opening::{OpenObject, Opening};
+pub use names::{MailboxId, NAME_BYTES_MAX, Names, RESERVED, check_mailbox_name, check_name};
+pub use notices::{Notice, Notices, Subject};
 pub use peer::{Depending, FROZEN_AFTER, Peer};
 pub use pledges::Pledge;
 pub use presence::Presence;
-pub use process::see_processes;
+pub use process::{see_processes, stat};
 pub use shares::{Answered, SegmentLife};
-pub use table::{JOB_BYTES_MAX, NODES_AT_A_TIME_MAX, NODES_MAX, NodeState, Table};
-pub use wire::Refused;
+pub use table::{NODES_AT_A_TIME_MAX, NODES_MAX, NodeState, Table};
+pub use wire::Refusal;

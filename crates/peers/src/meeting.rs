@@ -16,8 +16,8 @@ use crate::wire::Frame;
 /// An introduction takes no longer if the broker runs. After that somebody may have died of whom it has not told.
 const INTRODUCED_WITHIN: Duration = Duration::from_millis(200);
 
-/// Before an introduction that failed is asked for again, at first and at most: each costs a descriptor until the other node has read it, which may be
-/// stopped.
+/// Before an introduction that failed is asked for again, at first and at most: each costs a descriptor until the other
+/// node has read it, which may be stopped.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 const ASK_AGAIN_LATER: Duration = Duration::from_millis(200);
 
@@ -25,8 +25,9 @@ impl Membership {
     /// Meets `node`: introduced by the broker if the two have not met yet.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`]; [`ErrorKind::NoMemory`] if this
-    /// process has had no address space or no descriptor for its memory for a second.
+    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen,
+    /// [`ErrorKind::Cancelled`]; [`ErrorKind::NoMemory`] if this process has had no address space or no descriptor for
+    /// its memory for a second.
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
         let reaching = || format!("reaching {node}");
         let mut ask_again_after = ASK_AGAIN_AFTER;
@@ -109,8 +110,8 @@ impl Membership {
     /// Sends a question to `peer`. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] if it has left, [`ErrorKind::PeerLost`] if it is lost, both naming it, [`ErrorKind::Timeout`] if it has not
-    /// read for very long.
+    /// [`ErrorKind::Closed`] if it has left, [`ErrorKind::PeerLost`] if it is lost, both naming it,
+    /// [`ErrorKind::Timeout`] if it has not read for very long.
     pub(crate) fn question(&self, peer: &Peer, frame: &Frame) -> Result<()> {
         peer.send(frame).map_err(|error| match error.kind() {
             ErrorKind::PeerLost if self.is_known_as_left(peer.number()) => self.gone(peer.number()),

@@ -17,18 +17,20 @@ use crate::broker::Broker;
 use crate::control::Control;
 use crate::crowd::JobCrowd;
 use crate::heaps::Heaps;
+use crate::names::objects::Objects;
+use crate::names::opening::Opened;
 use crate::names::{MailboxId, Names};
 use crate::notices::Notices;
-use crate::objects::Objects;
-use crate::opening::Opened;
 use crate::peer::Peer;
 use crate::pledges::Pledges;
+use crate::process::parent_only::ParentOnly;
+use crate::process::stat;
 use crate::shares::Shares;
 use crate::socket::Socket;
 use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
-use crate::wire::{Frame, Refused};
-use crate::{fork, poll, stat, wakeup};
+use crate::wire::{Frame, Refusal};
+use crate::{poll, wakeup};
 
 mod entering;
 mod ring_requests;
@@ -39,16 +41,17 @@ pub use ring_requests::{Asked, Granted};
 use entering::{Entered, Welcomed, enter, leave_by};
 use ring_requests::RingRequests;
 
-/// What a peer has to know before this node has left waits so long, while it does not read or the system has no room for it.
+/// What a peer has to know before this node has left waits so long, while it does not read or the system has no room
+/// for it.
 const SENT_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// What the layer above makes of requests and deaths. Called on the control thread: must not block.
 pub trait Handler: Send + Sync {
     /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
-    fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused>;
-    /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted; nothing
-    /// is written there any more.
+    fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refusal>;
+    /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted;
+    /// nothing is written there any more.
     fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
     /// `owner` has refused a ring that was asked for: whoever waits for it knows, but maybe nobody does any more.
     fn ring_refused(&self, owner: NodeId);
@@ -60,7 +63,8 @@ pub trait Handler: Send + Sync {
     fn node_gone(&self, node: NodeId, is_lost: bool);
     /// A peer is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
-    /// A heap has become known that messages may have waited for, or will not soon: whoever waits for messages looks again.
+    /// A heap has become known that messages may have waited for, or will not soon: whoever waits for messages looks
+    /// again.
     fn heap_introduced(&self);
     /// The heap of `owner`, which is gone, will be forgotten: what is posted here and lies in it must be taken over.
     fn heap_forgotten(&self, owner: NodeId);
@@ -95,7 +99,7 @@ pub struct Membership {
     /// The broker, if it lives here.
     pub(crate) hosted: Mutex<Option<Broker>>,
     /// The socket that a job joined by name listens on.
-    pub(crate) listener: Mutex<Option<fork::ParentOnly>>,
+    pub(crate) listener: Mutex<Option<ParentOnly>>,
     pub(crate) wake: OwnedFd,
     handler: OnceLock<Weak<dyn Handler>>,
     pub(crate) has_left: AtomicBool,
@@ -124,7 +128,7 @@ impl Membership {
     /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
     /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
     pub fn join(door: Door, heap_options: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
-        if fork::is_child() {
+        if deck_sync::fork::is_child() {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
         }
@@ -236,14 +240,15 @@ impl Membership {
         read(&self.heaps).find(owner)
     }
 
-    /// Why this process has had no room for the heap of `owner` for so long that nobody should wait for it, if that is so.
+    /// Why this process has had no room for the heap of `owner` for so long that nobody should wait for it, if that is
+    /// so.
     pub fn lacking_heap(&self, owner: NodeId) -> Option<Error> {
         read(&self.heaps).lacking(owner)
     }
 
-    /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
-    /// node of this process may have made it that was never met, or received it. In this very view, which is in use until the message is
-    /// retrieved: one that is found now may end before.
+    /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its
+    /// own mail boxes: another node of this process may have made it that was never met, or received it. In this very
+    /// view, which is in use until the message is retrieved: one that is found now may end before.
     pub fn introduce_here(&self, heap: &Arc<HeapMemory>) {
         if !read(&self.heaps).has(heap) {
             write(&self.heaps).lend(heap);
@@ -253,8 +258,8 @@ impl Membership {
     /// Makes sure that `peer` can find the buffers of `heap`, which will be named in a message to it. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] naming the peer: it does not read now, and there is no descriptor for the heap to wait with. That it is gone
-    /// is told by the ring.
+    /// [`ErrorKind::System`] naming the peer: it does not read now, and there is no descriptor for the heap to wait
+    /// with. That it is gone is told by the ring.
     pub fn introduce_heap(&self, peer: &Peer, heap: &Arc<HeapMemory>) -> Result<()> {
         if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
@@ -293,8 +298,8 @@ impl Membership {
         wakeup::ring(&self.wake);
     }
 
-    /// Claims a name for a mail box of this node. Blocks for some seconds at most, if another node stopped while it entered
-    /// the same name or gave an entry to another name.
+    /// Claims a name for a mail box of this node. Blocks for some seconds at most, if another node stopped while it
+    /// entered the same name or gave an entry to another name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Timeout`] naming the node that is stopped,
@@ -313,8 +318,8 @@ impl Membership {
     /// Who owns `name`; waits until somebody does.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`], [`ErrorKind::Closed`] when this node leaves
-    /// the job meanwhile.
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`], [`ErrorKind::Closed`] when this node
+    /// leaves the job meanwhile.
     pub fn find_name(&self, name: &str, deadline: Deadline) -> Result<MailboxId> {
         crate::names::check_name(name)?;
         let found = || match self.names.lookup(name) {
@@ -398,17 +403,17 @@ impl Membership {
     /// From now on this node counts as left for its own threads; false if it did already.
     pub fn begin_leaving(&self) -> bool {
         // SeqCst: pairs with: pledges/leaving. For the control thread: pairs with: membership/leaving.
-        !fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
+        !deck_sync::fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
     }
 
-    /// Leaves the job in order: tells everybody, waits for nobody but the control thread, threads that have to take something
-    /// back ([`Membership::pledge`]), and peers that have not read yet where a message lies that was posted on to them; for these a
-    /// second at most. What was posted is still delivered.
+    /// Leaves the job in order: tells everybody, waits for nobody but the control thread, threads that have to take
+    /// something back ([`Membership::pledge`]), and peers that have not read yet where a message lies that was posted
+    /// on to them; for these a second at most. What was posted is still delivered.
     pub fn leave(&self) {
         // SeqCst: pairs with: pledges/leaving. For the control thread: pairs with: membership/leaving.
         self.has_left.store(true, Ordering::SeqCst);
         // SeqCst: pairs with: membership/leaving. One thread says so to everybody, and after that.
-        if fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
+        if deck_sync::fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
             return;
         }
         self.opened.wait_for_those_inside();
@@ -424,7 +429,8 @@ impl Membership {
             let _ = peer.send(&Frame::Bye {});
         }
         point("leave/bye");
-        // Before this node is gone: whoever notices it first looks whether it keeps anything. And after that, for what came last.
+        // Before this node is gone: whoever notices it first looks whether it keeps anything. And after that, for what
+        // came last.
         self.tell_what_is_kept();
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
@@ -438,7 +444,8 @@ impl Membership {
         }
         for peer in &peers {
             peer.set_gone(false);
-            // The program may have clones of its mail boxes for long, and with them the connection: its end is what the peer hears.
+            // The program may have clones of its mail boxes for long, and with them the connection: its end is what the
+            // peer hears.
             if let Some(socket) = peer.socket() {
                 socket.end();
             }
@@ -460,7 +467,8 @@ impl Membership {
     }
 }
 
-/// A heap that was passed to others is needed no more, most likely. Not at once: more of its messages may be on their way.
+/// A heap that was passed to others is needed no more, most likely. Not at once: more of its messages may be on their
+/// way.
 impl Unheld for Membership {
     fn unheld(&self) {
         self.poke();
@@ -478,8 +486,10 @@ pub(crate) fn lost(node: NodeId, doing: &str) -> Error {
     Error::new(ErrorKind::PeerLost, doing.to_string()).with_peer(node)
 }
 
-pub(crate) fn left() -> Error {
-    Error::new(ErrorKind::NotInitialized, "this node has left the job").with_remedy("join again")
+/// The error of calls of a node that has left.
+#[cold]
+pub fn left() -> Error {
+    Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
 }
 
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.

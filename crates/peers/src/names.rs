@@ -1,15 +1,22 @@
-//! Names of mail boxes: claimed with one compare-and-swap in the job's table ([`crate::owners`]).
+//! Names of mail boxes: claimed with one compare-and-swap in the job's table ([`crate::names::owners`]).
 //!
-//! A name is entered in the table when it is first used, and stays there until the table is full and nobody owns it. While a new name is being
-//! entered, the entry's key says whose seat does it; if that node dies in between, the next one who needs the name finishes.
+//! A name is entered in the table when it is first used, and stays there until the table is full and nobody owns it.
+//! While a new name is being entered, the entry's key says whose seat does it; if that node dies in between, the next
+//! one who needs the name finishes.
+
+pub(crate) mod entries;
+pub(crate) mod objects;
+pub(crate) mod one_at_a_time;
+pub(crate) mod opening;
+pub(crate) mod owners;
 
 use deck_segment::{Seat, Words};
 use deck_sync::{Error, ErrorKind, Result, point};
 
-use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries};
-use crate::one_at_a_time::OneAtATime;
-pub use crate::owners::MailboxId;
-use crate::owners::Owners;
+use crate::names::entries::{ENTRY_NAME_BYTES_MAX, Entries};
+use crate::names::one_at_a_time::OneAtATime;
+pub use crate::names::owners::MailboxId;
+use crate::names::owners::Owners;
 use crate::table::{NAMES_AT, RENAMING_AT, Table};
 
 /// How many different names a job can have at a time.
@@ -45,7 +52,8 @@ impl Names {
         self.owners.entries.forget_writer(seat);
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped in the middle of a claim.
+    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped in
+    /// the middle of a claim.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if a live node owns it, naming the node; [`ErrorKind::Invalid`] for an impossible name;
@@ -125,8 +133,8 @@ mod tests {
     use deck_sync::atomic::Ordering;
 
     use super::*;
-    use crate::entries::entry;
-    use crate::owners::OWNER;
+    use crate::names::entries::entry;
+    use crate::names::owners::OWNER;
 
     fn id(owner: NodeId, index: u32) -> MailboxId {
         MailboxId { owner, index, generation: 1 }
@@ -158,7 +166,7 @@ mod tests {
         let names = Names::new(&table);
         let (zero, seat) = table.seat_node(1, false).unwrap();
         let (one, other) = table.seat_node(2, false).unwrap();
-        let hash = crate::entries::hash("half");
+        let hash = crate::names::entries::hash("half");
         let index = (hash >> 20) as usize % NAMES_MAX;
         names
             .owners

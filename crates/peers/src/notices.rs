@@ -1,8 +1,10 @@
-//! What a node tells those who look on: a segment of notices, written by the node alone, read by anybody of the same user.
+//! What a node tells those who look on: a segment of notices, written by the node alone, read by anybody of the same
+//! user.
 //!
 //! There is a notice for each thread that sleeps, for each mail box, for each ring to another's mail box, and for each
-//! member of a group. A notice is written under a sequence number that is odd meanwhile, so that a reader, who never writes,
-//! knows whether it has read it whole (Lamport 1977; the seqlock of Linux). `docs/layout/notices.md` is this map in words.
+//! member of a group. A notice is written under a sequence number that is odd meanwhile, so that a reader, who never
+//! writes, knows whether it has read it whole (Lamport 1977; the seqlock of Linux). `docs/layout/notices.md` is this
+//! map in words.
 //!
 //! The segment is used from the cold side of things only: before a sleep, when a mail box is made.
 
@@ -52,7 +54,8 @@ pub(crate) mod entry {
 pub(crate) const NAME_BYTES: usize = 96;
 /// Notices of a node at a time; more are counted, not told.
 pub(crate) const NOTICES_MAX: usize = 1 << 14;
-/// Of these, so many are for waits alone: a node with very many mail boxes is asked about them too, and most when it hangs.
+/// Of these, so many are for waits alone: a node with very many mail boxes is asked about them too, and most when it
+/// hangs.
 const FOR_WAITS: usize = 1 << 10;
 /// Bytes of a notice.
 pub(crate) const ENTRY_BYTES: usize = entry::END * 8;
@@ -71,8 +74,8 @@ pub enum Subject {
     Wait = 1,
     /// A mail box of the node. Facts: the mail box, and its messages and bytes for each node.
     Mailbox = 2,
-    /// A ring to a mail box. Facts: the mail box; the offset of the credits in this node's segment and of the ring in that of
-    /// the owner; messages, bytes and area lines.
+    /// A ring to a mail box. Facts: the mail box; the offset of the credits in this node's segment and of the ring in
+    /// that of the owner; messages, bytes and area lines.
     Ring = 3,
     /// A member of a group. Facts: owner and offset of the board, size, 0, index.
     Member = 4,
@@ -256,7 +259,7 @@ impl Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        if let Some(index) = self.index.filter(|_| !crate::fork::is_child()) {
+        if let Some(index) = self.index.filter(|_| !deck_sync::fork::is_child()) {
             self.notices.take_back(index, self.subject);
         }
     }

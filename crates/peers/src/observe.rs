@@ -1,8 +1,8 @@
 //! Looking at jobs from outside: with nobody's help, and writing nothing.
 //!
-//! The segments of a job are memfds that its processes have open, and the kernel lets the same user open them anew, through
-//! `/proc/PID/fd`, for reading. So a job is found and read whether it has a name or not, and also while all its processes
-//! are stopped. What was read is a copy, and is checked like everything that other processes can write.
+//! The segments of a job are memfds that its processes have open, and the kernel lets the same user open them anew,
+//! through `/proc/PID/fd`, for reading. So a job is found and read whether it has a name or not, and also while all its
+//! processes are stopped. What was read is a copy, and is checked like everything that other processes can write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +47,8 @@ impl JobSight {
         self.node(number).is_some_and(|node| matches!(node.state, NodeState::Live | NodeState::Frozen))
     }
 
-    /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any more.
+    /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any
+    /// more.
     pub fn look_again(&self) -> Option<JobSight> {
         find(&|inode, _, _| inode == self.inode).0.pop()
     }
@@ -167,8 +168,8 @@ struct Open {
     heaps: BTreeMap<u64, PathBuf>,
 }
 
-/// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have closed
-/// it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
+/// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have
+/// closed it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
 fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
     let target = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
@@ -209,8 +210,8 @@ fn descriptors_of(process: u32) -> Vec<PathBuf> {
     threads.map(|thread| paths(&thread.path())).find(|seen| !seen.is_empty()).unwrap_or_default()
 }
 
-/// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of such a link are
-/// how it was opened (proc_pid_fd(5)).
+/// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of
+/// such a link are how it was opened (proc_pid_fd(5)).
 fn is_open_to_look(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|link| link.mode() & 0o200 == 0)
 }
@@ -227,12 +228,12 @@ fn processes() -> Vec<u32> {
         .collect()
 }
 
-/// Finds the jobs of this user whose name, or one of whose processes, is `wanted`, or else those that this process has started, directly
-/// or not; all without a wish. Reads `/proc`; blocks for milliseconds.
+/// Finds the jobs of this user whose name, or one of whose processes, is `wanted`, or else those that this process has
+/// started, directly or not; all without a wish. Reads `/proc`; blocks for milliseconds.
 ///
 /// # Errors
-/// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
-/// `NoMemory`. `System` where `/proc` does not show this process.
+/// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of
+/// DECK, `NoMemory`. `System` where `/proc` does not show this process.
 pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
     process::see_processes()?;
     let is_wanted = |wanted: &str, table: &Table, processes: &BTreeSet<u32>| {
@@ -247,8 +248,8 @@ pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
     }
 }
 
-/// The jobs with a process that `process` has started: a shell knows the number of the command that it has run, which may be that of the
-/// `deck run` which looks after all others, or of a script.
+/// The jobs with a process that `process` has started: a shell knows the number of the command that it has run, which
+/// may be that of the `deck run` which looks after all others, or of a script.
 fn started_by(process: u32) -> Vec<JobSight> {
     find(&|_, _, processes| processes.iter().any(|&of_job| ancestors(of_job).any(|ancestor| ancestor == process))).0
 }
@@ -262,7 +263,8 @@ fn ancestors(process: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(parent(&process), parent)
 }
 
-/// Whoever makes the table of a job writes its first word last. One that has not done so for a while has not begun the job.
+/// Whoever makes the table of a job writes its first word last. One that has not done so for a while has not begun the
+/// job.
 fn is_made(table: &File) -> bool {
     let deadline = Deadline::after(MADE_WITHIN);
     loop {
@@ -277,7 +279,8 @@ fn is_made(table: &File) -> bool {
     }
 }
 
-/// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could not be read.
+/// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could
+/// not be read.
 fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSight>, Option<Error>) {
     let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
     all.retain(|_, open| !open.tables.is_empty());
@@ -378,7 +381,8 @@ fn head_of(file: &File) -> Option<Vec<u8>> {
     is_known.then_some(head)
 }
 
-/// What a node tells in the notices of this file, and how often it had no room to tell something; `None` if these are no notices.
+/// What a node tells in the notices of this file, and how often it had no room to tell something; `None` if these are
+/// no notices.
 pub fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
     let head = head_of(file)?;
     // Pairs with: notices/used.

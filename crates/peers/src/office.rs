@@ -6,11 +6,11 @@ use deck_sync::{Error, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::fork::ParentOnly;
+use crate::process::parent_only::ParentOnly;
 use crate::table::Table;
 
-/// A lock (flock(2)) on the job's table, by a descriptor of its own that no other process has. The kernel gives it back when this is dropped or
-/// the process ends, whatever namespace that runs in: nobody has to be believed dead.
+/// A lock (flock(2)) on the job's table, by a descriptor of its own that no other process has. The kernel gives it back
+/// when this is dropped or the process ends, whatever namespace that runs in: nobody has to be believed dead.
 #[derive(Debug)]
 pub struct Office {
     _lock: ParentOnly,
@@ -20,10 +20,11 @@ impl Office {
     /// Takes the office; `None` if somebody holds it. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System), also if there is no
-    /// `/proc`.
+    /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System),
+    /// also if there is no `/proc`.
     pub fn take(table: &Table) -> Result<Option<Office>> {
-        // The table's own descriptor was passed from process to process, and they would all hold a lock that one has taken by it.
+        // The table's own descriptor was passed from process to process, and they would all hold a lock that one has
+        // taken by it.
         let path = format!("/proc/self/fd/{}", table.as_fd().as_raw_fd());
         let own = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| Error::system("opening the job's table by /proc/self/fd", errno.raw_os_error()))?;

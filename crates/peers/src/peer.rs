@@ -40,8 +40,8 @@ pub struct Peer {
     /// When the oldest ping without an answer was sent; 0 if there is none.
     asked_ns: AtomicU64,
     has_said_bye: AtomicBool,
-    /// Nodes whose heaps this peer was told of, with the views in which buffers for it lie: one, but for what other nodes of this process
-    /// have made or retrieved.
+    /// Nodes whose heaps this peer was told of, with the views in which buffers for it lie: one, but for what other
+    /// nodes of this process have made or retrieved.
     introduced: Mutex<HashMap<NodeId, Vec<Weak<HeapMemory>>>>,
 }
 
@@ -68,8 +68,8 @@ impl Peer {
         self.number
     }
 
-    /// True for the one who is to ask for an introduction: each costs the broker two descriptors until both nodes have read it, and one of
-    /// them may be stopped. Relaxed: of two that are asked for at once both nodes keep the first.
+    /// True for the one who is to ask for an introduction: each costs the broker two descriptors until both nodes have
+    /// read it, and one of them may be stopped. Relaxed: of two that are asked for at once both nodes keep the first.
     pub(crate) fn begin_asking(&self) -> bool {
         !self.is_asked_for.swap(true, Ordering::Relaxed)
     }
@@ -206,8 +206,8 @@ impl Peer {
         self.socket().is_some_and(Socket::is_backed_up)
     }
 
-    /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it; true if it was not told of this
-    /// view before. One way: the frame is on its way before the message is.
+    /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it; true if it was
+    /// not told of this view before. One way: the frame is on its way before the message is.
     pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>) -> Result<bool> {
         let mut introduced = lock(&self.introduced);
         match introduced.get_mut(&heap.owner()) {
@@ -221,7 +221,8 @@ impl Peer {
         Ok(true)
     }
 
-    /// The peer had no room for the heap of `owner` and asks for it again: not for one that is not introduced any more, as it would keep that.
+    /// The peer had no room for the heap of `owner` and asks for it again: not for one that is not introduced any more,
+    /// as it would keep that.
     pub(crate) fn introduce_again(&self, owner: NodeId) {
         let introduced = lock(&self.introduced);
         let heap = introduced.get(&owner).and_then(|views| views.iter().find_map(Weak::upgrade));
@@ -233,8 +234,8 @@ impl Peer {
         self.pass(&frame, heap.segment().as_fd())
     }
 
-    /// Has the peer forget heaps of which this node holds no buffer any more, posted ones included. Whoever comes to hold one introduces it
-    /// anew. For the others `watcher` is told when that is so.
+    /// Has the peer forget heaps of which this node holds no buffer any more, posted ones included. Whoever comes to
+    /// hold one introduces it anew. For the others `watcher` is told when that is so.
     pub(crate) fn release_heaps(&self, is_gone: impl Fn(NodeId) -> bool, watcher: &Weak<dyn Unheld>) {
         lock(&self.introduced).retain(|owner, views| {
             if !is_gone(*owner) {
@@ -246,7 +247,8 @@ impl Peer {
             }
             let released = u64::from(owner.0);
             if let Some(socket) = self.socket() {
-                // The peer may be stopped, and many come whose messages find no room there: each would cost a descriptor.
+                // The peer may be stopped, and many come whose messages find no room there: each would cost a
+                // descriptor.
                 socket.take_back(|frame| matches!(frame, Frame::Heap { number, .. } if *number == released));
             }
             let _ = self.send(&Frame::HeapRelease { number: released });

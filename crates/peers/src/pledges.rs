@@ -1,7 +1,8 @@
-//! Threads of this node that count in the words of a named thing, and take that back when the node leaves; and those that are in calls ([`crate::presence`]).
+//! Threads of this node that count in the words of a named thing, and take that back when the node leaves; and those
+//! that are in calls ([`crate::presence`]).
 //!
-//! Nobody else can take it back: others see only that the node has left in order, and go on. So leaving comes after it. It
-//! is a matter of a look for a thread that is awake, and of a wake-up for one that sleeps.
+//! Nobody else can take it back: others see only that the node has left in order, and go on. So leaving comes after it.
+//! It is a matter of a look for a thread that is awake, and of a wake-up for one that sleeps.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -31,8 +32,8 @@ pub(crate) struct Pledges {
 pub struct Pledge<'a>(&'a Membership);
 
 impl Membership {
-    /// The calling thread is going to count for something until it drops the guard, and has waits in between end when the node
-    /// leaves. `None` once the node has left or begun to. Never blocks.
+    /// The calling thread is going to count for something until it drops the guard, and has waits in between end when
+    /// the node leaves. `None` once the node has left or begun to. Never blocks.
     pub fn pledge(&self) -> Option<Pledge<'_>> {
         // SeqCst: pairs with: pledges/leaving. Either leaving sees the thread or the thread sees leaving.
         self.pledges.inside.fetch_add(1, Ordering::SeqCst);
@@ -50,7 +51,8 @@ impl Membership {
         presence
     }
 
-    /// The calling thread is inside from now on; false, and it is not, once the node has left or begun to. Never blocks.
+    /// The calling thread is inside from now on; false, and it is not, once the node has left or begun to. Never
+    /// blocks.
     #[inline]
     pub fn enter(&self, presence: &Presence) -> bool {
         let has_entered = presence.enter(&self.has_left);
@@ -69,7 +71,8 @@ impl Membership {
         }
     }
 
-    /// Leaving has begun: waits until all threads that counted have taken that back, and those in calls have come out. False if one does not.
+    /// Leaving has begun: waits until all threads that counted have taken that back, and those in calls have come out.
+    /// False if one does not.
     pub(crate) fn redeem_pledges(&self) -> bool {
         // Heavy: pairs with: presence/leaving.
         barrier::heavy();

@@ -33,14 +33,15 @@ impl Poll {
             .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
     }
 
-    /// Nothing is told of `fd` any more. Closing it is not enough while somebody else, such as a forked child, has it open.
+    /// Nothing is told of `fd` any more. Closing it is not enough while somebody else, such as a forked child, has it
+    /// open.
     pub fn forget(&self, fd: impl AsFd) {
         // Fails only for one that is not watched.
         let _ = epoll::delete(&self.0, fd);
     }
 
-    /// Sleeps until a descriptor is readable, `timeout` at most; then `keys` are those of all that are. None if the time is over or a
-    /// signal has come.
+    /// Sleeps until a descriptor is readable, `timeout` at most; then `keys` are those of all that are. None if the
+    /// time is over or a signal has come.
     ///
     /// # Errors
     /// [`ErrorKind::System`](deck_sync::ErrorKind::System).

@@ -1,7 +1,9 @@
-//! Whether a thread is where its node must not leave under it: in a call that writes to what other nodes have mapped, again and again.
+//! Whether a thread is where its node must not leave under it: in a call that writes to what other nodes have mapped,
+//! again and again.
 //!
-//! As a pledge ([`crate::pledges`]), for calls that are made so often that two locked operations each would be felt: a thread says that it is
-//! inside by a plain store. Whoever leaves says so, fences for all, and then waits until nobody is inside.
+//! As a pledge ([`crate::pledges`]), for calls that are made so often that two locked operations each would be felt: a
+//! thread says that it is inside by a plain store. Whoever leaves says so, fences for all, and then waits until nobody
+//! is inside.
 
 use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::barrier;
@@ -13,7 +15,8 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// The calling thread is inside from now on, until [`Presence::leave`]; false, and it is not, if its node `has_left` or begun to. Never blocks.
+    /// The calling thread is inside from now on, until [`Presence::leave`]; false, and it is not, if its node
+    /// `has_left` or begun to. Never blocks.
     #[inline]
     pub fn enter(&self, has_left: &AtomicBool) -> bool {
         self.is_inside.store(true, Ordering::Relaxed);
@@ -37,7 +40,8 @@ impl Presence {
         has_left.load(Ordering::Relaxed)
     }
 
-    /// Whether a thread is inside. What one that came out did there is visible. After the node has begun to leave, and a heavy fence.
+    /// Whether a thread is inside. What one that came out did there is visible. After the node has begun to leave, and
+    /// a heavy fence.
     pub fn is_inside(&self) -> bool {
         // Acquire: pairs with: presence/inside.
         self.is_inside.load(Ordering::Acquire)

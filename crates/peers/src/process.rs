@@ -1,5 +1,10 @@
 //! Processes of other nodes: handles that tell their end, by pidfd.
 
+pub(crate) mod namespace;
+pub(crate) mod parent_only;
+pub mod stat;
+pub(crate) mod watched;
+
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,14 +14,15 @@ use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::{namespace, poll, stat};
+use crate::poll;
 
 /// No number of a process has more bits (`PID_MAX_LIMIT` of Linux).
 const NUMBER_BITS: u32 = 22;
 const BEGIN_BITS: u32 = 32 - NUMBER_BITS;
 
-/// This process as it stands in the job's table: its number in the lowest 22 bits, above them 10 that tell when it began (0: not known), and
-/// the namespace of the number in the upper half. Numbers are given again, and a later process with the same one began at another time.
+/// This process as it stands in the job's table: its number in the lowest 22 bits, above them 10 that tell when it
+/// began (0: not known), and the namespace of the number in the upper half. Numbers are given again, and a later
+/// process with the same one began at another time.
 pub fn own_word() -> u64 {
     let pid = own_number();
     let begin = if tells_begins() { begin_of(pid) } else { 0 };
@@ -32,8 +38,8 @@ pub fn number(word: u64) -> u32 {
     word as u32 & ((1 << NUMBER_BITS) - 1)
 }
 
-/// As [`number`], if it means something here: a process in another namespace has another one, and where a namespace is not known nobody
-/// can tell.
+/// As [`number`], if it means something here: a process in another namespace has another one, and where a namespace is
+/// not known nobody can tell.
 pub fn pid_here(word: u64) -> Option<u32> {
     let namespace = (word >> 32) as u32;
     (namespace != 0 && namespace == namespace::processes()).then_some(number(word))
@@ -87,7 +93,8 @@ fn is_another(word: u64, pid: u32) -> bool {
     now != 0 && now != begin
 }
 
-/// A handle of the process that stands so in the job's table, readable once it has ended; `None` if its number means nothing here.
+/// A handle of the process that stands so in the job's table, readable once it has ended; `None` if its number means
+/// nothing here.
 ///
 /// # Errors
 /// `SRCH` if there is no such process (any more); others if the handle may not be had.
@@ -106,8 +113,8 @@ pub fn is_there(word: u64) -> bool {
     pid_here(word).filter(is_used).is_some_and(|pid| !is_another(word, pid))
 }
 
-/// True if it is certain that the process that stands so in the job's table has ended; without a handle one that nobody has waited for
-/// yet seems to run.
+/// True if it is certain that the process that stands so in the job's table has ended; without a handle one that nobody
+/// has waited for yet seems to run.
 pub fn word_has_ended(word: u64) -> bool {
     match open(word) {
         None => false,

@@ -1,8 +1,8 @@
 //! Passing shared segments from node to node.
 //!
-//! Who wants a segment asks a node that has it: its home, or whoever has it open. The control thread answers at once, with
-//! the memory's descriptor. Who creates a segment asks its home to make it ([`making`]), so that the memory comes from there. A home keeps what it made for others only as long as anybody
-//! has it open.
+//! Who wants a segment asks a node that has it: its home, or whoever has it open. The control thread answers at once,
+//! with the memory's descriptor. Who creates a segment asks its home to make it ([`making`]), so that the memory comes
+//! from there. A home keeps what it made for others only as long as anybody has it open.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,9 +15,9 @@ use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, cancellation, point};
 
 use crate::membership::{Membership, Until, left};
-use crate::objects::Object;
+use crate::names::objects::Object;
 use crate::peer::Peer;
-use crate::wire::{Frame, Refused};
+use crate::wire::{Frame, Refusal};
 
 mod making;
 
@@ -60,7 +60,7 @@ pub enum Answered {
 }
 
 /// The segment's descriptor, which is missing if this process had none for it; or why there is none.
-type Answer = std::result::Result<Option<OwnedFd>, Refused>;
+type Answer = std::result::Result<Option<OwnedFd>, Refusal>;
 
 /// What this node can pass on.
 struct Kept {
@@ -144,8 +144,8 @@ impl Shares {
         self.sweep();
     }
 
-    /// A question to `peer`, its number, and whether it is a new one. Who tries without waiting would never have what others were asked for, if each
-    /// try had to ask anew.
+    /// A question to `peer`, its number, and whether it is a new one. Who tries without waiting would never have what
+    /// others were asked for, if each try had to ask anew.
     fn question(&self, peer: NodeId, passed: Option<(SegmentLife, Object)>) -> (u64, Arc<Event>, bool) {
         let mut questions = lock(&self.questions);
         if let Some((wanted, _)) = &passed {
@@ -170,7 +170,8 @@ impl Shares {
         lock(&self.questions).get(&request).is_some_and(|question| question.answer.is_some())
     }
 
-    /// Whoever asked waits no more: the answer, if there is one. What may still be passed is left, if the wait `is_early` over, for the next one who asks for it.
+    /// Whoever asked waits no more: the answer, if there is one. What may still be passed is left, if the wait
+    /// `is_early` over, for the next one who asks for it.
     fn stop_waiting(&self, request: u64, is_early: impl FnOnce() -> bool) -> Option<Answer> {
         let mut questions = lock(&self.questions);
         let question = questions.get_mut(&request)?;
@@ -200,7 +201,8 @@ impl Shares {
         true
     }
 
-    /// Lets go of what nobody has asked for again; returns when it is time again. Control thread: what comes late comes through it.
+    /// Lets go of what nobody has asked for again; returns when it is time again. Control thread: what comes late comes
+    /// through it.
     pub fn forget_what_is_left(&self) -> Option<Duration> {
         let mut questions = lock(&self.questions);
         questions.retain(|_, question| question.left_until.is_none_or(|until| !until.has_passed()));
@@ -237,8 +239,8 @@ impl Membership {
         self.shares.find(life)
     }
 
-    /// From now on this node passes the segment on to those who ask, as long as it is mapped here. If another thread of it has come
-    /// first, that one's mapping is given in place of `segment`: there is one in a node.
+    /// From now on this node passes the segment on to those who ask, as long as it is mapped here. If another thread of
+    /// it has come first, that one's mapping is given in place of `segment`: there is one in a node.
     #[must_use]
     pub fn offer_segment(&self, life: SegmentLife, object: &Object, segment: Arc<Segment>) -> Arc<Segment> {
         let segment = self.shares.keep(life, object, segment, false);
@@ -250,8 +252,8 @@ impl Membership {
     /// Has `home` make the segment `name` of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or, if it has left, [`ErrorKind::Closed`], naming the
-    /// home; [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or, if it has left,
+    /// [`ErrorKind::Closed`], naming the home; [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
     pub fn make_segment(
         self: &Arc<Self>,
         home: NodeId,
@@ -275,18 +277,18 @@ impl Membership {
         let asked = self.ask(&peer, frame, None, name, "waiting for the home of a segment to make it", deadline);
         match asked.map_err(elsewhere)? {
             Ok(fd) => Segment::adopt(fd).map_err(|error| error.with_peer(home)),
-            Err(Refused::NoMemory) => Err(Error::new(
+            Err(Refusal::NoMemory) => Err(Error::new(
                 ErrorKind::NoMemory,
                 format!("the home of the segment does not get {} MiB of shared memory", bytes.div_ceil(1 << 20)),
             )
             .with_peer(home)
             .with_remedy("free memory there, choose another home, or make the segment smaller")),
-            Err(Refused::Descriptors) => {
+            Err(Refusal::Descriptors) => {
                 Err(Error::new(ErrorKind::NoMemory, "the home of the segment has no descriptors left")
                     .with_peer(home)
                     .with_remedy("raise its limit (ulimit -n), let it close files, or choose another home"))
             }
-            Err(Refused::Contended) => Err(Error::new(
+            Err(Refusal::Contended) => Err(Error::new(
                 ErrorKind::NoMemory,
                 "the home of the segment has thousands to make for this node already",
             )
@@ -315,8 +317,8 @@ impl Membership {
     /// Asks `holder` for the segment `name`. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if that node is gone, [`ErrorKind::Timeout`] saying if it is frozen,
-    /// [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`], [`ErrorKind::NoMemory`] here.
+    /// [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if that node is gone, [`ErrorKind::Timeout`] saying if it is
+    /// frozen, [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`], [`ErrorKind::NoMemory`] here.
     pub fn fetch_segment(
         self: &Arc<Self>,
         holder: NodeId,
@@ -330,7 +332,7 @@ impl Membership {
         let passed = self.objects.at(life.object).map(|object| (life, object));
         match self.ask(&peer, frame, passed, name, "waiting to be passed a segment", deadline)? {
             Ok(fd) => Segment::adopt(fd).map(Answered::Segment).map_err(|error| error.with_peer(holder)),
-            Err(Refused::Contended) => Ok(Answered::Coming),
+            Err(Refusal::Contended) => Ok(Answered::Coming),
             Err(_) => Ok(Answered::Absent),
         }
     }
@@ -343,7 +345,7 @@ impl Membership {
         name: &str,
         doing: &str,
         deadline: Deadline,
-    ) -> Result<std::result::Result<OwnedFd, Refused>> {
+    ) -> Result<std::result::Result<OwnedFd, Refusal>> {
         let makes = u64::from(passed.is_none());
         let (request, answered, is_new) = self.shares.question(peer.number(), passed);
         let sent = if is_new { self.question(peer, &frame(request)) } else { Ok(()) };
@@ -407,7 +409,7 @@ impl Membership {
                 if !matches!(passed, Some(Ok(()))) {
                     // It is on its way here, or there is no descriptor for it to wait with: in a moment it may be had.
                     let is_coming = is_found || life.is_some_and(|life| self.opened.is_open(life.object));
-                    let reason = if is_coming { Refused::Contended } else { Refused::Closed };
+                    let reason = if is_coming { Refusal::Contended } else { Refusal::Closed };
                     let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
                 }
             }
@@ -423,7 +425,7 @@ impl Membership {
                 self.shares.answered(peer.number(), request, Ok(passed));
             }
             Frame::SegmentRefuse { request, reason } => {
-                self.shares.answered(peer.number(), request, Err(Refused::from_word(reason)));
+                self.shares.answered(peer.number(), request, Err(Refusal::from_word(reason)));
             }
             Frame::SegmentRelease { entry, generation } => {
                 if let Some(life) = life(entry, generation) {
@@ -442,7 +444,7 @@ fn life(entry: u64, generation: u64) -> Option<SegmentLife> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{ObjectKind, Objects};
+    use crate::names::objects::{ObjectKind, Objects};
     use crate::table::Table;
 
     #[test]

@@ -20,17 +20,18 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType,
 };
 
-use crate::fork::ParentOnly;
+use crate::process::parent_only::ParentOnly;
 use crate::wire::Frame;
 
-/// With so many frames that wait for a process that does not read, it is frozen for long: nothing more is asked of it. What it is to know
-/// when it runs again still waits for it: that is bounded by what there is to tell of.
+/// With so many frames that wait for a process that does not read, it is frozen for long: nothing more is asked of it.
+/// What it is to know when it runs again still waits for it: that is bounded by what there is to tell of.
 const OUTBOX_MAX: usize = 4096;
 
-/// Frames of one socket that are heard in a row: whoever sends without end keeps nobody from being heard, nor a node from leaving. Whoever
-/// watches the socket is told of the rest.
+/// Frames of one socket that are heard in a row: whoever sends without end keeps nobody from being heard, nor a node
+/// from leaving. Whoever watches the socket is told of the rest.
 pub const TURN: usize = 64;
-/// More frames than lie in a socket (a few hundred, unless the system allows it megabytes): all that somebody has said who has ended.
+/// More frames than lie in a socket (a few hundred, unless the system allows it megabytes): all that somebody has said
+/// who has ended.
 pub const LAST_WORDS: usize = 1 << 16;
 
 /// One end of a connection.
@@ -70,8 +71,8 @@ impl Socket {
     /// Sends a frame, at once or as soon as the other side has room. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] for a question if it has not read for very long; if
-    /// what is passed has to wait, and there is no descriptor for that, [`ErrorKind::System`].
+    /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] for a question if it has not read for
+    /// very long; if what is passed has to wait, and there is no descriptor for that, [`ErrorKind::System`].
     pub fn send(&self, frame: &Frame, passed: Option<BorrowedFd<'_>>) -> Result<()> {
         let bytes = frame.encode();
         let mut outbox = lock(&self.outbox);
@@ -140,7 +141,8 @@ impl Socket {
     /// The next frame, if there is one. Never blocks.
     pub fn receive(&self) -> Received {
         match self.receive_now() {
-            // Said once if the other end was closed with frames in it that nobody read. What it had sent comes after that.
+            // Said once if the other end was closed with frames in it that nobody read. What it had sent comes after
+            // that.
             Err(Errno::CONNRESET) => self.receive_now().unwrap_or(Received::End),
             received => received.unwrap_or(Received::End),
         }

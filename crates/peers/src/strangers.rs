@@ -1,9 +1,10 @@
 //! The ends of processes that this node may never have met.
 //!
-//! Nodes that share a mutex or a barrier need not know each other. The broker tells them of a death; but the broker's process may be
-//! stopped, and then nobody would. So whoever waits for something of the job, is refused it, or asks how a node is that it has not met, has the control thread
-//! hold a handle of each process of the job from then on. The kernel tells when one ends: it costs nothing until then, nor do
-//! nodes pay that wait for messages only. After nodes have come, those who sleep are woken and say again that they wait.
+//! Nodes that share a mutex or a barrier need not know each other. The broker tells them of a death; but the broker's
+//! process may be stopped, and then nobody would. So whoever waits for something of the job, is refused it, or asks how
+//! a node is that it has not met, has the control thread hold a handle of each process of the job from then on. The
+//! kernel tells when one ends: it costs nothing until then, nor do nodes pay that wait for messages only. After nodes
+//! have come, those who sleep are woken and say again that they wait.
 //!
 //! A process in another process namespace has no handle here: its death is told by the broker alone.
 
@@ -35,8 +36,9 @@ impl Default for Wanted {
 }
 
 impl Membership {
-    /// The calling thread waits for something that a node may have which nobody here has met: from now on the end of any process of
-    /// the job is noticed here. To be said before each sleep. Two loads, unless nodes have come or gone. Never blocks.
+    /// The calling thread waits for something that a node may have which nobody here has met: from now on the end of
+    /// any process of the job is noticed here. To be said before each sleep. Two loads, unless nodes have come or gone.
+    /// Never blocks.
     pub fn watch_strangers(&self) {
         let wanted = &self.strangers;
         // Relaxed: whoever finds an old count says it once more, in vain.
@@ -54,8 +56,8 @@ impl Membership {
 pub(crate) struct Strangers(HashMap<NodeId, OwnedFd>);
 
 impl Strangers {
-    /// Looks who is in the job, if threads of this node want it. `poll` tells the end of each, with the node's number and `mark` as its
-    /// key. Returns the nodes whose processes have ended already.
+    /// Looks who is in the job, if threads of this node want it. `poll` tells the end of each, with the node's number
+    /// and `mark` as its key. Returns the nodes whose processes have ended already.
     pub fn look(&mut self, membership: &Membership, poll: &Poll, mark: u64) -> Vec<NodeId> {
         let (table, wanted) = (&membership.table, &membership.strangers);
         // Acquire: pairs with: strangers/wanted.

@@ -10,9 +10,9 @@ use deck_segment::{Seat, Segment, Words, layout::PAGE};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 
-use crate::entries::Seating;
+use crate::names::entries::Seating;
 use crate::process;
-use crate::wire::Refused;
+use crate::wire::Refusal;
 
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
@@ -38,8 +38,8 @@ mod header {
 /// The most bytes of a job's name.
 pub const JOB_BYTES_MAX: usize = 63;
 
-/// Words of a seat: node, process and state on the first line, runnable threads, their core and where they are called on the second, core
-/// mask on the others.
+/// Words of a seat: node, process and state on the first line, runnable threads, their core and where they are called
+/// on the second, core mask on the others.
 const SEAT_WORDS: usize = 32;
 mod seat {
     pub const NODE: usize = 0;
@@ -67,7 +67,8 @@ pub const NODES_MAX: u32 = 1 << 16;
 pub const NODES_AT_A_TIME_MAX: u32 = Seat::COUNT as u32;
 const SEATS_AT: usize = PAGE;
 const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
-/// Where a node's word has its seat, and behind that how many marks were begun before its own: of two that mark one node as gone each counts.
+/// Where a node's word has its seat, and behind that how many marks were begun before its own: of two that mark one
+/// node as gone each counts.
 const SEAT_SHIFT: u32 = 8;
 const GOING_SHIFT: u32 = 24;
 /// The word for whoever gives the entry of a name to another name.
@@ -78,7 +79,7 @@ pub(crate) const OPENING_AT: usize = header::OPENING * 8;
 pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
 /// Where named things other than mail boxes begin.
 pub(crate) const OBJECTS_AT: usize = NAMES_AT + crate::names::BYTES;
-const BYTES: usize = OBJECTS_AT + crate::objects::BYTES;
+const BYTES: usize = OBJECTS_AT + crate::names::objects::BYTES;
 
 // As `docs/layout/job-table.md` says.
 const _: () = assert!(SEATS_AT == 4_096 && NODES_AT == 69_632 && NAMES_AT == 593_920 && OBJECTS_AT == 2_691_072);
@@ -208,8 +209,9 @@ impl Table {
         u32::try_from(given.max(expected)).unwrap_or(NODES_MAX).min(NODES_MAX)
     }
 
-    /// More nodes are to come, for all that is told here: fewer have than are expected, or the job is joined by name and nobody tells
-    /// how many it will be. `deck run` of several nodes with a name has told: a guest may come, and is not waited for.
+    /// More nodes are to come, for all that is told here: fewer have than are expected, or the job is joined by name
+    /// and nobody tells how many it will be. `deck run` of several nodes with a name has told: a guest may come, and is
+    /// not waited for.
     pub fn awaits_nodes(&self) -> bool {
         // Acquire: pairs with: table/count.
         let given = self.words.get(header::COUNT).load(Ordering::Acquire);
@@ -242,10 +244,10 @@ impl Table {
     }
 
     /// Broker: gives the next number and a free seat to the process `pid`, with its namespace in the upper half.
-    pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat), Refused> {
+    pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat), Refusal> {
         let number = self.words.get(header::COUNT).load(Ordering::Relaxed);
         if number >= u64::from(NODES_MAX) {
-            return Err(Refused::Numbers);
+            return Err(Refusal::Numbers);
         }
         // A seat with a number that was never given: a broker died while it gave it.
         let is_free = |index: &usize| {
@@ -253,10 +255,10 @@ impl Table {
             given == 0 || given > number
         };
         let Some(index) = (0..Seat::COUNT).find(is_free) else {
-            return Err(Refused::Full);
+            return Err(Refusal::Full);
         };
         if number.is_multiple_of((PAGE / 8) as u64) {
-            self.segment.allocate(NODES_AT + number as usize * 8, PAGE).map_err(|_| Refused::NoMemory)?;
+            self.segment.allocate(NODES_AT + number as usize * 8, PAGE).map_err(|_| Refusal::NoMemory)?;
         }
         let place = Seat(index as u16);
         self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);
@@ -341,7 +343,8 @@ impl Table {
         self.settle_arrival(node, ARRIVED)
     }
 
-    /// Nobody waits for the node any more, which was not told its number, as far as is known; false if it was and has arrived.
+    /// Nobody waits for the node any more, which was not told its number, as far as is known; false if it was and has
+    /// arrived.
     pub(crate) fn give_up(&self, node: NodeId) -> bool {
         self.settle_arrival(node, GIVEN_UP)
     }
@@ -349,7 +352,8 @@ impl Table {
     fn settle_arrival(&self, node: NodeId, how: u64) -> bool {
         let Some(place) = self.seat_of(node) else { return false };
         let number = u64::from(node.0);
-        // Relaxed: it is one word, and says nothing of others. With the number, as the seat may be another node's by now.
+        // Relaxed: it is one word, and says nothing of others. With the number, as the seat may be another node's by
+        // now.
         let (coming, settled) = (arrival(number, COMING), arrival(number, how));
         let word = self.seat_word(place, seat::ARRIVED);
         word.compare_exchange(coming, settled, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -376,8 +380,8 @@ impl Table {
         if !self.is_live(node) {
             return false;
         }
-        // Taken before anybody can know that this node is gone: one that goes because of it takes a later one. Relaxed: it is one word, and
-        // `table/state` is between the two.
+        // Taken before anybody can know that this node is gone: one that goes because of it takes a later one. Relaxed:
+        // it is one word, and `table/state` is between the two.
         let going = self.words.get(header::GOING).fetch_add(1, Ordering::Relaxed);
         let word = u64::from(place.0) << SEAT_SHIFT;
         let gone = going << GOING_SHIFT | word | if is_lost { 3 } else { 2 };
@@ -454,8 +458,8 @@ impl Table {
         self.seat_word(place, seat::CORE)
     }
 
-    /// The core plus one to which a thread of `seat` is called that gave it away, 0 if none is; in the high half, how often another one got that
-    /// core since and had nothing to do.
+    /// The core plus one to which a thread of `seat` is called that gave it away, 0 if none is; in the high half, how
+    /// often another one got that core since and had nothing to do.
     pub fn called(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
         self.seat_word(place, seat::CALLED)
     }

@@ -40,20 +40,23 @@ macro_rules! frames {
 }
 
 frames! {
-    /// Node to broker: wants to join. `process` is, here and below, as it stands in the job's table. `retries` counts brokers that died before they answered.
+    /// Node to broker: wants to join. `process` is, here and below, as it stands in the job's table. `retries` counts
+    /// brokers that died before they answered.
     Join = 1 { process, network, fences, retries };
     /// Broker to node, with the job's table: joined.
     Welcome = 2 { number, seat, broker };
-    /// Broker to node: not joined, and why (a [`Refused`]).
+    /// Broker to node: not joined, and why (a [`Refusal`]).
     Refuse = 3 { reason };
-    /// Node to broker after the broker changed: still here. `attempt` counts how often it has said so: earlier ones may still
-    /// lie in the queue of the listening socket and come to be read later. `table` tells the job, as another one may have its name.
+    /// Node to broker after the broker changed: still here. `attempt` counts how often it has said so: earlier ones may
+    /// still lie in the queue of the listening socket and come to be read later. `table` tells the job, as another one
+    /// may have its name.
     Rejoin = 4 { number, seat, process, attempt, table };
     /// Node to broker: wants to talk to another node.
     Connect = 5 { to };
     /// Broker to both, each with its end of a socket.
     Introduce = 6 { peer, seat };
-    /// Broker to a node that wants to talk to another: not now, for want of descriptors, or not any more, as that one is gone.
+    /// Broker to a node that wants to talk to another: not now, for want of descriptors, or not any more, as that one
+    /// is gone.
     NotIntroduced = 14 { peer };
     /// Broker to all: a node is gone. The job's table tells how.
     Gone = 7 { number };
@@ -76,7 +79,7 @@ frames! {
     RingRequest = 21 { request, mailbox, generation, credit };
     /// The ring.
     RingGrant = 22 { request, ring, messages, bytes, area_lines, place, bell, event };
-    /// No ring, and why (a [`Refused`]).
+    /// No ring, and why (a [`Refusal`]).
     RingRefuse = 23 { request, reason };
     /// Owner to poster: the mail box is closed; post no more.
     RingClose = 24 { ring };
@@ -88,7 +91,8 @@ frames! {
     Heap = 26 { number, seat };
     /// To a node that has passed a heap, its own or a third node's, which there was no room for: pass it again.
     HeapWanted = 46 { number };
-    /// To a node that was passed this heap, whose owner is gone: whatever was posted there and lies in it has been retrieved.
+    /// To a node that was passed this heap, whose owner is gone: whatever was posted there and lies in it has been
+    /// retrieved.
     HeapRelease = 47 { number };
     /// To the home of a new segment: make it, and pass it.
     SegmentMake = 40 { request, entry, generation, bytes };
@@ -96,7 +100,7 @@ frames! {
     SegmentOpen = 41 { request, entry, generation };
     /// The segment that was asked for.
     SegmentGrant = 42 { request };
-    /// No segment, and why (a [`Refused`]).
+    /// No segment, and why (a [`Refusal`]).
     SegmentRefuse = 43 { request, reason };
     /// Nobody has this segment open any more, which you made for others.
     SegmentRelease = 44 { entry, generation };
@@ -116,8 +120,8 @@ impl Frame {
         matches!(self, Frame::RingRequest { .. } | Frame::SegmentMake { .. } | Frame::SegmentOpen { .. })
     }
 
-    /// To say it twice is to say it once. Heaps are asked for again and again while they wait to be passed, and each takes a descriptor; a
-    /// release takes back what was to be passed after one that still waits.
+    /// To say it twice is to say it once. Heaps are asked for again and again while they wait to be passed, and each
+    /// takes a descriptor; a release takes back what was to be passed after one that still waits.
     pub fn is_said_once(&self) -> bool {
         matches!(
             self,
@@ -133,7 +137,7 @@ impl Frame {
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Refused {
+pub enum Refusal {
     /// No such mail box (any more).
     Closed = 1,
     /// Not enough memory.
@@ -158,49 +162,49 @@ pub enum Refused {
     Numbers = 11,
 }
 
-impl Refused {
+impl Refusal {
     /// The reason with this number; unknown ones read as nonsense.
-    pub fn from_word(word: u64) -> Refused {
+    pub fn from_word(word: u64) -> Refusal {
         [
-            Refused::Closed,
-            Refused::NoMemory,
-            Refused::Full,
-            Refused::Network,
-            Refused::User,
-            Refused::Taken,
-            Refused::Gone,
-            Refused::Descriptors,
-            Refused::Contended,
-            Refused::Numbers,
+            Refusal::Closed,
+            Refusal::NoMemory,
+            Refusal::Full,
+            Refusal::Network,
+            Refusal::User,
+            Refusal::Taken,
+            Refusal::Gone,
+            Refusal::Descriptors,
+            Refusal::Contended,
+            Refusal::Numbers,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == word)
-        .unwrap_or(Refused::Nonsense)
+        .unwrap_or(Refusal::Nonsense)
     }
 
     /// Why the broker refused, as an error for the one who wanted to join.
     #[cold]
     pub fn of_a_join(self) -> Error {
         match self {
-            Refused::Full => {
+            Refusal::Full => {
                 Error::new(ErrorKind::NoMemory, format!("joining: the job has {} nodes already", Seat::COUNT))
                     .with_remedy("start fewer nodes, or wait until others have left")
             }
-            Refused::Numbers => Error::new(
+            Refusal::Numbers => Error::new(
                 ErrorKind::NoMemory,
                 format!("joining: the job has had {NODES_MAX} nodes, and numbers are not used again"),
             )
             .with_remedy("begin another job"),
-            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "joining: there is no memory for the job's table")
+            Refusal::NoMemory => Error::new(ErrorKind::NoMemory, "joining: there is no memory for the job's table")
                 .with_remedy("free memory on this machine"),
-            Refused::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
+            Refusal::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
                 .with_remedy("start all nodes of a job in the same container or network namespace"),
-            Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
-            Refused::Taken => {
+            Refusal::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
+            Refusal::Taken => {
                 Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
                     .with_remedy("start one node for each place: deck run -n N")
             }
-            Refused::Descriptors => {
+            Refusal::Descriptors => {
                 Error::new(ErrorKind::NoMemory, "joining: the node that listens for the job has no descriptors left")
                     .with_remedy("raise its limit (ulimit -n), or let it close files")
             }
@@ -212,9 +216,9 @@ impl Refused {
     #[cold]
     pub fn of_a_ring(self) -> Error {
         match self {
-            Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
-            Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
-            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring"),
+            Refusal::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
+            Refusal::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
+            Refusal::NoMemory => Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring"),
             other => Error::new(ErrorKind::Corrupt, format!("the owner of the mail box refused a ring ({other:?})")),
         }
     }

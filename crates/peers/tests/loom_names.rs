@@ -1,14 +1,15 @@
-//! Models of names whose table is full: an entry that nobody owns is given to another name while somebody claims the name before, or where somebody
-//! has died at it. No two own an entry, no name has two entries, and whoever has claimed a name is found by it.
+//! Models of names whose table is full: an entry that nobody owns is given to another name while somebody claims the
+//! name before, or where somebody has died at it. No two own an entry, no name has two entries, and whoever has claimed
+//! a name is found by it.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
 // The crate itself is not compiled for models: these three files need nothing of the system.
-#[path = "../src/entries.rs"]
+#[path = "../src/names/entries.rs"]
 mod entries;
-#[path = "../src/one_at_a_time.rs"]
+#[path = "../src/names/one_at_a_time.rs"]
 mod one_at_a_time;
-#[path = "../src/owners.rs"]
+#[path = "../src/names/owners.rs"]
 mod owners;
 
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Model of what one node at a time does in a job's table: two threads are never inside at once, each sees what the one before did, and one that has
-//! died inside keeps nobody out.
+//! Model of what one node at a time does in a job's table: two threads are never inside at once, each sees what the one
+//! before did, and one that has died inside keeps nobody out.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
 // The crate itself is not compiled for models: these two files need nothing of the system.
-#[path = "../src/entries.rs"]
+#[path = "../src/names/entries.rs"]
 mod entries;
-#[path = "../src/one_at_a_time.rs"]
+#[path = "../src/names/one_at_a_time.rs"]
 mod one_at_a_time;
 
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl Work {
     }
 }
 
-/// Seen to fail: with an entry that does not acquire, with an end that does not release, and where a live node's turn is taken.
+/// Seen to fail: with an entry that does not acquire, with an end that does not release, and where a live node's turn
+/// is taken.
 #[test]
 fn two_are_never_inside_at_once_also_after_one_that_died_inside() {
     for last in [0, u64::from(DEAD) + 1] {

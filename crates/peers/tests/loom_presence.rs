@@ -1,4 +1,5 @@
-//! Model of a thread that is in a call while its node leaves: when leaving goes on it writes nothing more, and what it had written is seen.
+//! Model of a thread that is in a call while its node leaves: when leaving goes on it writes nothing more, and what it
+//! had written is seen.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
@@ -22,7 +23,8 @@ struct Node {
     board: UnsafeCell<()>,
 }
 
-/// Seen to fail: without either fence, without the second look of who enters, and without release or acquire of the end.
+/// Seen to fail: without either fence, without the second look of who enters, and without release or acquire of the
+/// end.
 #[test]
 fn nothing_is_written_once_the_node_has_left() {
     loom::model(|| {

@@ -1,8 +1,8 @@
 //! Memory of other processes, read by the kernel (cross memory attach, `process_vm_readv(2)`).
 //!
-//! What a program has in its own memory reaches another one in one copy so, where memory that both map takes two. The kernel looks at
-//! each address, so whatever another process tells of its memory leads to an error at worst. It asks for the rights of a debugger, which
-//! containers often withhold: [`is_allowed`].
+//! What a program has in its own memory reaches another one in one copy so, where memory that both map takes two. The
+//! kernel looks at each address, so whatever another process tells of its memory leads to an error at worst. It asks
+//! for the rights of a debugger, which containers often withhold: [`is_allowed`].
 
 pub use rustix::io::Errno;
 

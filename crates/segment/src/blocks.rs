@@ -1,13 +1,15 @@
 //! The owner's private tables of its heap: which ranges are allocated, which buffers wait for reuse.
 //!
 //! Small buffers come in classes (four to a doubling, so at most a quarter is wasted) and keep their range for the next
-//! buffer of the class. Large ones are whole pages; when too many of them are idle their memory goes back to the system.
+//! buffer of the class. Large ones are whole pages; when too many of them are idle their memory goes back to the
+//! system.
 //!
-//! On a machine with several NUMA nodes there is a part for each of them ([`crate::Numa`]), with ranges, classes and idle
-//! buffers of its own; a part that has nothing left takes from the others.
+//! On a machine with several NUMA nodes there is a part for each of them ([`crate::Numa`]), with ranges, classes and
+//! idle buffers of its own; a part that has nothing left takes from the others.
 //!
-//! Which idle buffer of a class is next depends on its size ([`crate::rest`]): the one that was given back last, or the one
-//! that was given back first, and that only when it has rested; but one whose reader had fetched it, before all others.
+//! Which idle buffer of a class is next depends on its size ([`crate::rest`]): the one that was given back last, or the
+//! one that was given back first, and that only when it has rested; but one whose reader had fetched it, before all
+//! others.
 
 mod growing;
 
@@ -149,8 +151,8 @@ impl Blocks {
         HeapUse { allocated_bytes: self.allocated, held_bytes: self.held, buffers: self.held_buffers }
     }
 
-    /// A buffer for `bytes` in `part`: index, offset, capacity. It is `back` if that fits and nobody has it. `claim` tells whether a pending buffer is free now and
-    /// claims it if so.
+    /// A buffer for `bytes` in `part`: index, offset, capacity. It is `back` if that fits and nobody has it. `claim`
+    /// tells whether a pending buffer is free now and claims it if so.
     pub fn take(
         &mut self,
         bytes: usize,
@@ -253,8 +255,8 @@ impl Blocks {
         word.load(Ordering::Relaxed) == readers::FETCHED
     }
 
-    /// Takes apart buffers that have rested and that nobody has asked for since, if there is more idle than rest takes: a
-    /// program that goes from one size to another does not keep memory for both.
+    /// Takes apart buffers that have rested and that nobody has asked for since, if there is more idle than rest takes:
+    /// a program that goes from one size to another does not keep memory for both.
     fn dissolve_rested(&mut self) {
         let resting = |index: &u32| self.rest.is_for(self.blocks[*index as usize].capacity);
         let idle = self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle);

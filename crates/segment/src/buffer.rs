@@ -11,7 +11,8 @@ use crate::fetch_back::{self, Place};
 use crate::layout::{LINE_WORDS, holder, readers};
 use crate::{Fetching, HeapMemory, Rest, prefetch};
 
-/// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
+/// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees
+/// it.
 ///
 /// The content is not borrowed from here: who may write is decided by [`Buffer::is_shared`] and the rules of messages.
 pub struct Buffer {
@@ -27,8 +28,9 @@ pub struct Buffer {
     spare: AtomicU64,
 }
 
-/// Shares that are counted at a time for a buffer that is posted again, and the most that are kept of one that is received again: its
-/// line then belongs to the core of whoever let go last, and would have to come from there for each message.
+/// Shares that are counted at a time for a buffer that is posted again, and the most that are kept of one that is
+/// received again: its line then belongs to the core of whoever let go last, and would have to come from there for each
+/// message.
 const SPARE: u64 = 15;
 
 /// The content was posted.
@@ -68,14 +70,14 @@ impl Buffer {
         Buffer { heap, index, offset, capacity, has_travelled, content, spare: AtomicU64::new(0) }
     }
 
-    /// True if its next content had better go into another buffer of this node. Others have read this one, and it is one of those that rest or that
-    /// are used in turn.
+    /// True if its next content had better go into another buffer of this node. Others have read this one, and it is
+    /// one of those that rest or that are used in turn.
     pub fn wants_change(&self) -> bool {
         self.has_gone() && (self.takes_turns() || self.wants_rest())
     }
 
-    /// True if it has travelled, and, where writers fetch, this handle has posted it: who answers in the message that came has just read the lines that it
-    /// writes.
+    /// True if it has travelled, and, where writers fetch, this handle has posted it: who answers in the message that
+    /// came has just read the lines that it writes.
     fn has_gone(&self) -> bool {
         let is_posted = || self.content.load(Ordering::Relaxed) & POSTED != 0;
         self.has_travelled() && (self.heap.fetching() == Fetching::ByReaders || is_posted())
@@ -91,7 +93,8 @@ impl Buffer {
         self.is_own() && self.heap.fetching().takes_turns(self.capacity)
     }
 
-    /// Another buffer gets the next content, and this one the content after that, if it is fetched back until then ([`Buffer::came_back`]).
+    /// Another buffer gets the next content, and this one the content after that, if it is fetched back until then
+    /// ([`Buffer::came_back`]).
     pub fn put_aside(&self) {
         fetch_back::put_aside(&self.heap, self.place(), 1 + self.spare.load(Ordering::Relaxed));
     }
@@ -101,9 +104,10 @@ impl Buffer {
         fetch_back::came_back(&self.heap, self.place()) && !self.is_shared()
     }
 
-    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and readers are to do so ([`Fetching`](crate::Fetching)):
-    /// for whoever reads all of them, and nothing more behind them if `is_rest`. Never blocks. Does nothing in a forked child: that has no
-    /// share, and the bytes may be somebody else's by now.
+    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and
+    /// readers are to do so ([`Fetching`](crate::Fetching)): for whoever reads all of them, and nothing more behind
+    /// them if `is_rest`. Never blocks. Does nothing in a forked child: that has no share, and the bytes may be
+    /// somebody else's by now.
     ///
     /// # Panics
     /// If the buffer ends before they do.
@@ -114,7 +118,8 @@ impl Buffer {
         }
         let end = from.checked_add(bytes).filter(|end| *end <= self.capacity);
         assert!(end.is_some(), "the buffer ends before what is fetched");
-        // SAFETY: the bytes lie in the buffer, which lies in a segment that is mapped writable; this share keeps others from writing them.
+        // SAFETY: the bytes lie in the buffer, which lies in a segment that is mapped writable; this share keeps others
+        // from writing them.
         unsafe { prefetch::fetch(self.data().add(from), bytes) };
         // Only buffers that could rest are asked about.
         if is_rest && bytes > 0 && Rest::may_be_for(self.capacity) && self.heap.tell_fetched(self.index) {
@@ -136,7 +141,8 @@ impl Buffer {
         }
     }
 
-    /// The content is posted. Who reads it is told in the buffer's line only where that is new: others may have the line.
+    /// The content is posted. Who reads it is told in the buffer's line only where that is new: others may have the
+    /// line.
     fn post(&self) {
         let before = self.content.load(Ordering::Relaxed);
         if before & RENEWED != 0 {
@@ -199,8 +205,8 @@ impl Buffer {
         self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES)
     }
 
-    /// True if anybody else, in any node or in flight, shares the content. After a death it may stay true for ever, which
-    /// costs a copy.
+    /// True if anybody else, in any node or in flight, shares the content. After a death it may stay true for ever,
+    /// which costs a copy.
     ///
     /// Budget: one load, of a line that whoever let go last has written.
     #[inline]
@@ -215,7 +221,8 @@ impl Buffer {
         bytes <= self.capacity() && !self.is_shared()
     }
 
-    /// Counts the share of a message in flight, or of another handle; the receiver's or the handle's drop takes it back.
+    /// Counts the share of a message in flight, or of another handle; the receiver's or the handle's drop takes it
+    /// back.
     pub fn add_share(&self) {
         if self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |spare| spare.checked_sub(1)).is_ok() {
             return;
@@ -253,8 +260,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// The share that was in flight is one more than this handle needs: it is spare, until there are too many. So a buffer that goes to
-    /// and fro does not take the line of its shares along.
+    /// The share that was in flight is one more than this handle needs: it is spare, until there are too many. So a
+    /// buffer that goes to and fro does not take the line of its shares along.
     fn gain_share(&mut self) {
         // Relaxed: the caller has this handle for itself.
         let spare = self.spare.load(Ordering::Relaxed) + 1;
@@ -266,7 +273,8 @@ impl Buffer {
         self.spare.store(if is_enough { 0 } else { spare }, Ordering::Relaxed);
     }
 
-    /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.
+    /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its
+    /// own.
     pub fn keep(&self) -> Kept {
         self.heap.hold_again(self.index);
         self.has_travelled.store(true, Ordering::Relaxed);
@@ -327,9 +335,9 @@ impl Kept {
         self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES).fetch_sub(1, Ordering::Release);
     }
 
-    /// This node leaves its job while the message is in flight: its bit stays until everybody has taken over what the node
-    /// had posted, and is then taken away by the owner. Where another node of this process has the same view, it stays as long as that
-    /// node does.
+    /// This node leaves its job while the message is in flight: its bit stays until everybody has taken over what the
+    /// node had posted, and is then taken away by the owner. Where another node of this process has the same view, it
+    /// stays as long as that node does.
     pub fn abandon(mut self) {
         self.is_abandoned = true;
     }

@@ -1,16 +1,17 @@
 //! Bulk content of a segment, copied in and out.
 //!
-//! For bytes that a protocol guards: whoever writes them is done, and has said so with release, before anybody reads them,
-//! and nobody writes again before all readers are done. Content is trusted, places are not: an offset from another node
-//! leads to `None`, never outside.
+//! For bytes that a protocol guards: whoever writes them is done, and has said so with release, before anybody reads
+//! them, and nobody writes again before all readers are done. Content is trusted, places are not: an offset from
+//! another node leads to `None`, never outside.
 //!
-//! Nobody can keep another process from writing against the protocol. So these bytes are never borrowed as Rust slices, whose
-//! content the compiler may take as constant: they are copied, or read by value, a chunk at a time ([`Content`]).
+//! Nobody can keep another process from writing against the protocol. So these bytes are never borrowed as Rust slices,
+//! whose content the compiler may take as constant: they are copied, or read by value, a chunk at a time ([`Content`]).
 //!
 //! Long copies go past the caches (non-temporal stores) unless whoever copies knows better: to fetch lines that will be
-//! overwritten, and later to take them out of another core's cache, costs more than memory does: up to ten times where two cores share
-//! no cache. Where they share one, what several read right afterwards is found there twice as fast as in memory. A message that is
-//! packed is to be read by one other, and goes past the caches if they cannot hold it: [`copy_packed`].
+//! overwritten, and later to take them out of another core's cache, costs more than memory does: up to ten times where
+//! two cores share no cache. Where they share one, what several read right afterwards is found there twice as fast as
+//! in memory. A message that is packed is to be read by one other, and goes past the caches if they cannot hold it:
+//! [`copy_packed`].
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -22,10 +23,12 @@ use crate::{Segment, caches, prefetch};
 /// Copies of so many bytes and more go past the caches.
 pub const STREAM_FROM: usize = 16 << 10;
 
-/// Bytes that are fetched at a time by those who read them in a row: they stay in the first-level cache till they are read.
+/// Bytes that are fetched at a time by those who read them in a row: they stay in the first-level cache till they are
+/// read.
 pub const FETCHED: usize = 4 << 10;
 
-/// What is packed stays in the caches up to so many second-level caches of a core: that of the one that packs, and of the one that reads.
+/// What is packed stays in the caches up to so many second-level caches of a core: that of the one that packs, and of
+/// the one that reads.
 const CACHES_HOLD: usize = 2;
 
 /// The way of a copy.
@@ -57,8 +60,8 @@ pub fn copy(way: Way, to: &mut [u8], from: &[u8]) {
     unsafe { copy_raw(way, from.as_ptr(), to.as_mut_ptr(), from.len()) };
 }
 
-/// Copies what is packed into a message that another core is to read: what its caches cannot hold, beside what they are used for, goes past
-/// them. `docs/design/070-buffers-rest.md` has the measurements.
+/// Copies what is packed into a message that another core is to read: what its caches cannot hold, beside what they are
+/// used for, goes past them. `docs/design/070-buffers-rest.md` has the measurements.
 ///
 /// # Safety
 /// `from` can be read and `to` be written for `bytes` bytes, and they do not overlap.
@@ -70,10 +73,12 @@ pub unsafe fn copy_packed(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { copy_raw(if is_long { Way::PastCaches } else { Way::ThroughCaches }, from, to, bytes) }
 }
 
-/// Copies to lines that another core has: all of them are asked for at once, as the copy would take them away one after the other.
+/// Copies to lines that another core has: all of them are asked for at once, as the copy would take them away one after
+/// the other.
 ///
 /// # Safety
-/// `from` can be read and `to`, which begins a line, be written for `bytes` bytes. Where they overlap, what is written is not told.
+/// `from` can be read and `to`, which begins a line, be written for `bytes` bytes. Where they overlap, what is written
+/// is not told.
 #[inline]
 pub unsafe fn copy_to_other_core(from: *const u8, to: *mut u8, bytes: usize) {
     prefetch::all_to_write(to, bytes);
@@ -128,9 +133,9 @@ impl<'a> Content<'a> {
     #[must_use]
     pub fn chunk<const BYTES: usize>(&self, from: usize) -> [u8; BYTES] {
         assert!(BYTES <= self.bytes && from <= self.bytes - BYTES, "it ends before byte {from} and {BYTES} more");
-        // SAFETY: `begin` can be read for `bytes` bytes as long as the segment or slice lives that 'a borrows, and the assertion keeps the
-        // chunk inside. It may begin anywhere: the read is unaligned. Any bytes are a valid array. Whoever writes meanwhile breaks
-        // the protocol and spoils the value, of which no reference was made.
+        // SAFETY: `begin` can be read for `bytes` bytes as long as the segment or slice lives that 'a borrows, and the
+        // assertion keeps the chunk inside. It may begin anywhere: the read is unaligned. Any bytes are a valid array.
+        // Whoever writes meanwhile breaks the protocol and spoils the value, of which no reference was made.
         unsafe { self.begin.add(from).cast::<[u8; BYTES]>().read_unaligned() }
     }
 
@@ -140,8 +145,8 @@ impl<'a> Content<'a> {
     /// If there is less.
     pub fn read(&self, from: usize, into: &mut [u8]) {
         assert!(into.len() <= self.bytes && from <= self.bytes - into.len(), "it ends before the copy does");
-        // SAFETY: readable as in `chunk`; `into` is borrowed exclusively, and where it lies in the same segment nothing is told about
-        // the content: `copy` allows overlaps.
+        // SAFETY: readable as in `chunk`; `into` is borrowed exclusively, and where it lies in the same segment nothing
+        // is told about the content: `copy` allows overlaps.
         unsafe { std::ptr::copy(self.begin.as_ptr().add(from), into.as_mut_ptr(), into.len()) };
     }
 }
@@ -161,13 +166,13 @@ impl Segment {
         Some(Content { begin, bytes, memory: PhantomData })
     }
 
-    /// Fetches the bytes at `offset` for a reader who alone reads all of them; `None` unless they lie inside. Never blocks. If somebody
-    /// writes there meanwhile, against the protocol, that may be lost.
+    /// Fetches the bytes at `offset` for a reader who alone reads all of them; `None` unless they lie inside. Never
+    /// blocks. If somebody writes there meanwhile, against the protocol, that may be lost.
     #[must_use]
     pub fn fetch(&self, offset: usize, bytes: usize) -> Option<()> {
         let begin = self.at(offset, bytes)?;
-        // SAFETY: inside the live mapping, which is writable; that nobody writes meanwhile is the protocol's matter, and content alone is
-        // spoilt where somebody does.
+        // SAFETY: inside the live mapping, which is writable; that nobody writes meanwhile is the protocol's matter,
+        // and content alone is spoilt where somebody does.
         unsafe { prefetch::fetch(begin, bytes) };
         Some(())
     }
@@ -185,9 +190,9 @@ impl Segment {
         if way == Way::Fetched {
             return self.read_fetched(offset, into);
         }
-        // SAFETY: `from` is inside the live mapping for `into.len()` bytes; `into` is borrowed exclusively, and where it is a part
-        // of this segment, such as the content of a message, that is told to nobody else; that nobody writes meanwhile is the
-        // protocol's matter, and a peer that does spoils content only.
+        // SAFETY: `from` is inside the live mapping for `into.len()` bytes; `into` is borrowed exclusively, and where
+        // it is a part of this segment, such as the content of a message, that is told to nobody else; that nobody
+        // writes meanwhile is the protocol's matter, and a peer that does spoils content only.
         unsafe { copy_raw(way, from.as_ptr(), into.as_mut_ptr(), into.len()) };
         Some(())
     }

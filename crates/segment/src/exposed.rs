@@ -1,8 +1,9 @@
 //! Bytes that anybody may be writing at this moment, copied word by word.
 //!
-//! The content of a shared segment is the programs' own: nothing but their locks keeps two threads from meeting in it. If they
-//! forget the lock, they shall read mixed content and no worse, so every access here is an atomic one of a whole word;
-//! relaxed, because it is the lock that orders. On x86-64 and aarch64 these are plain loads and stores of 8 bytes.
+//! The content of a shared segment is the programs' own: nothing but their locks keeps two threads from meeting in it.
+//! If they forget the lock, they shall read mixed content and no worse, so every access here is an atomic one of a
+//! whole word; relaxed, because it is the lock that orders. On x86-64 and aarch64 these are plain loads and stores of 8
+//! bytes.
 
 use std::slice;
 
@@ -12,25 +13,28 @@ use crate::Segment;
 
 const WORD: usize = 8;
 
-/// How many bytes of a range lie in a word that it begins in the middle of, and in whole words. What is left begins one.
+/// How many bytes of a range lie in a word that it begins in the middle of, and in whole words. What is left begins
+/// one.
 fn split(offset: usize, bytes: usize) -> [usize; 2] {
     let first = (offset.wrapping_neg() % WORD).min(bytes);
     [first, (bytes - first) / WORD * WORD]
 }
 
 impl Segment {
-    /// The words that bytes from `offset` on lie in, of a range that was found to lie inside. A segment is whole pages: what
-    /// begins inside has its whole word inside.
+    /// The words that bytes from `offset` on lie in, of a range that was found to lie inside. A segment is whole pages:
+    /// what begins inside has its whole word inside.
     fn exposed(&self, offset: usize, bytes: usize) -> Option<&[AtomicU64]> {
         let (begin, count) = (offset / WORD, bytes.div_ceil(WORD));
         let words = self.at(begin * WORD, count * WORD)?;
         // SAFETY:
-        // * inside the live mapping, which begins at a page, so it is aligned; `self` keeps it for as long as the reference.
+        // * inside the live mapping, which begins at a page, so it is aligned; `self` keeps it for as long as the
+        //   reference.
         // * any bit pattern is a valid AtomicU64, and all who may write these bytes do so by atomics.
         Some(unsafe { slice::from_raw_parts(words.cast::<AtomicU64>().as_ptr(), count) })
     }
 
-    /// Copies bytes out, whoever writes them meanwhile; `None`, and nothing is copied, unless they lie inside. Never blocks.
+    /// Copies bytes out, whoever writes them meanwhile; `None`, and nothing is copied, unless they lie inside. Never
+    /// blocks.
     #[must_use]
     pub fn load_bytes(&self, offset: usize, into: &mut [u8]) -> Option<()> {
         self.at(offset, into.len())?;
@@ -54,8 +58,8 @@ impl Segment {
         Some(())
     }
 
-    /// Copies bytes in, whoever reads or writes them meanwhile; `None`, and nothing is copied, unless they lie inside. Bytes
-    /// beside them stay as they are. Never blocks.
+    /// Copies bytes in, whoever reads or writes them meanwhile; `None`, and nothing is copied, unless they lie inside.
+    /// Bytes beside them stay as they are. Never blocks.
     #[must_use]
     pub fn store_bytes(&self, offset: usize, bytes: &[u8]) -> Option<()> {
         self.at(offset, bytes.len())?;

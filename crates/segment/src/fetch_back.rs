@@ -1,16 +1,19 @@
 //! What a thread does while it waits for an answer: it fetches back the buffer that it will write next.
 //!
-//! The lines of a buffer that was posted are where they were read. To write them anew, each has to come from there, 3 to 10 ns a line, which is most of
-//! what it takes to write some KiB; and the thread that waited for the answer had nothing to do. So it asks for these lines before the answer comes,
-//! as soon as nobody else shares the buffer. It asks by hints to the processor, which change nothing and cannot fail: if it asks for the wrong lines,
-//! they travel in vain. `docs/design/070-buffers-rest.md` has the measurements.
+//! The lines of a buffer that was posted are where they were read. To write them anew, each has to come from there, 3
+//! to 10 ns a line, which is most of what it takes to write some KiB; and the thread that waited for the answer had
+//! nothing to do. So it asks for these lines before the answer comes, as soon as nobody else shares the buffer. It asks
+//! by hints to the processor, which change nothing and cannot fail: if it asks for the wrong lines, they travel in
+//! vain. `docs/design/070-buffers-rest.md` has the measurements.
 //!
-//! Each thread notes one buffer, by what it did last: one that it let go of or put aside, or else one that it has written anew and posted. All are used again soon: at
-//! once where it was written anew, and after one other where a message was dropped while it was on its way, as its buffer is free only with the next post, or
-//! where a message has two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
+//! Each thread notes one buffer, by what it did last: one that it let go of or put aside, or else one that it has
+//! written anew and posted. All are used again soon: at once where it was written anew, and after one other where a
+//! message was dropped while it was on its way, as its buffer is free only with the next post, or where a message has
+//! two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
 //!
-//! Where writers fetch, whoever makes a new message for each post has two buffers in turn as well. Of two that a thread has let go of the earlier one is fetched, as
-//! its reader is through with it, and the heap hands it out before all others ([`back`]).
+//! Where writers fetch, whoever makes a new message for each post has two buffers in turn as well. Of two that a thread
+//! has let go of the earlier one is fetched, as its reader is through with it, and the heap hands it out before all
+//! others ([`back`]).
 
 use std::cell::Cell;
 
@@ -64,7 +67,8 @@ struct Noted {
 /// How far a wait has come.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Others may share the buffer: they did at the last question, if that is so, and the next one comes with this look.
+    /// Others may share the buffer: they did at the last question, if that is so, and the next one comes with this
+    /// look.
     Asks { next: u32, was_in_vain: bool },
     /// From this byte on.
     Fetches(usize),
@@ -79,7 +83,8 @@ thread_local! {
     static BACK: Cell<Option<Noted>> = const { Cell::new(None) };
     /// It was asked for, and could not be had.
     static WAS_MISSED: Cell<bool> = const { Cell::new(false) };
-    /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and so is not to be early.
+    /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and
+    /// so is not to be early.
     static LOOKS: Cell<u32> = const { Cell::new(LOOKS_PER_QUESTION) };
 }
 
@@ -146,8 +151,8 @@ fn is_for(heap: &HeapMemory, place: Place) -> bool {
     !cfg!(any(loom, miri)) && heap.is_own() && heap.fetching().writers_fetch(place.capacity)
 }
 
-/// The calling thread has posted a buffer that it had written anew; its handle has `own_shares`. What is posted as it came is not written, and costs
-/// nothing here.
+/// The calling thread has posted a buffer that it had written anew; its handle has `own_shares`. What is posted as it
+/// came is not written, and costs nothing here.
 #[inline(never)]
 pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
     // What was let go of or put aside before is used first.
@@ -194,12 +199,14 @@ pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
     came
 }
 
-/// Which buffer the calling thread has let go of and fetched back: the best one to write for whoever wants `bytes` bytes, unless somebody has taken it meanwhile.
+/// Which buffer the calling thread has let go of and fetched back: the best one to write for whoever wants `bytes`
+/// bytes, unless somebody has taken it meanwhile.
 pub(crate) fn back(heap: &HeapMemory, bytes: usize) -> Option<u32> {
     BACK.get().filter(|back| back.is_for_new(heap, bytes)).map(|back| back.place.index)
 }
 
-/// What [`back`] told was asked for. If it could not be had it is asked for once more: the sender keeps what it has posted until it posts again.
+/// What [`back`] told was asked for. If it could not be had it is asked for once more: the sender keeps what it has
+/// posted until it posts again.
 pub(crate) fn was_asked_for(was_had: bool) {
     if was_had || WAS_MISSED.get() {
         set_back(None);
@@ -309,8 +316,8 @@ impl FetchBack {
         self.renote(None);
     }
 
-    /// Replaces what was noted when this wait began. The thread may have noted another buffer since: the message that ends the wait takes the place of
-    /// the one before.
+    /// Replaces what was noted when this wait began. The thread may have noted another buffer since: the message that
+    /// ends the wait takes the place of the one before.
     fn renote(&self, noted: Option<Noted>) {
         if BEFORE.get() == Some(self.noted) {
             BEFORE.set(noted);

@@ -1,7 +1,8 @@
 //! Who fetches lines that go to and fro between two cores: whoever reads them, or whoever is to write them again.
 //!
-//! A line that was written on one core and read on another is in both caches, and has to be taken away from the reader before it is written again. What is quick
-//! there differs from processor to processor. `docs/design/070-buffers-rest.md` has the measurements.
+//! A line that was written on one core and read on another is in both caches, and has to be taken away from the reader
+//! before it is written again. What is quick there differs from processor to processor.
+//! `docs/design/070-buffers-rest.md` has the measurements.
 
 use deck_sync::Maker;
 
@@ -10,22 +11,24 @@ use crate::caches;
 /// How lines get where they are needed next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetching {
-    /// Readers take what they read away from whoever has written it ([`crate::Buffer::fetch`]): then it is written anew as quickly as if nobody had read it.
-    /// Waiting writers fetch back what they write next. Best on processors of AMD.
+    /// Readers take what they read away from whoever has written it ([`crate::Buffer::fetch`]): then it is written anew
+    /// as quickly as if nobody had read it. Waiting writers fetch back what they write next. Best on processors of AMD.
     ByReaders,
-    /// Readers leave copies behind. Each message has two buffers in turn, and who waits for an answer fetches back the one that is written next. Best on processors
-    /// of Intel, and taken on all that were not measured, as it consists of hints.
+    /// Readers leave copies behind. Each message has two buffers in turn, and who waits for an answer fetches back the
+    /// one that is written next. Best on processors of Intel, and taken on all that were not measured, as it consists
+    /// of hints.
     #[default]
     ByWriters,
 }
 
 /// By readers: the smallest buffer that is fetched back, in bytes.
 const BACK_FROM_READERS: usize = 4 << 10;
-/// By readers: buffers of so many bytes are used in turn with another one though they came back, as that one can be fetched back from the begin of a wait on.
-/// With shorter ones it takes longer to change buffers; four longer ones do not fit into a first-level cache.
+/// By readers: buffers of so many bytes are used in turn with another one though they came back, as that one can be
+/// fetched back from the begin of a wait on. With shorter ones it takes longer to change buffers; four longer ones do
+/// not fit into a first-level cache.
 const IN_TURN_BY_READERS: usize = 8 << 10;
-/// By readers: the largest buffer, as a part of a second-level cache. Longer ones have left the caches before they are written again, and would be written to
-/// memory once more.
+/// By readers: the largest buffer, as a part of a second-level cache. Longer ones have left the caches before they are
+/// written again, and would be written to memory once more.
 pub(crate) const FETCHED_PART: usize = 4;
 /// By writers: what is longer than this is used in turn with another one.
 const IN_TURN_ABOVE: usize = 512;
@@ -68,20 +71,22 @@ impl Fetching {
         }
     }
 
-    /// True if content that is copied beside a slot had better lie in the same lines each time where two nodes answer one another. On processors of AMD that was not
-    /// measured.
+    /// True if content that is copied beside a slot had better lie in the same lines each time where two nodes answer
+    /// one another. On processors of AMD that was not measured.
     pub fn passes_copies(self) -> bool {
         self == Fetching::ByWriters
     }
 
-    /// Of so many lines of content beside the line of a baton, how many a receiver asks for with each look at that line.
+    /// Of so many lines of content beside the line of a baton, how many a receiver asks for with each look at that
+    /// line.
     #[inline]
     pub fn passed_lines(self, lines: usize) -> usize {
         if self == Fetching::ByWriters && lines <= PASSED_LINES { lines } else { 0 }
     }
 
-    /// Of so many lines of content, how many a receiver that waits for them asks for again and again, to have them as soon as they are written. Who asks
-    /// for many takes them away from whoever writes them: on some processors before all of them are written.
+    /// Of so many lines of content, how many a receiver that waits for them asks for again and again, to have them as
+    /// soon as they are written. Who asks for many takes them away from whoever writes them: on some processors before
+    /// all of them are written.
     pub fn expected_lines(self, lines: u32) -> u32 {
         match self {
             Fetching::ByReaders => lines.min(EXPECTED_LINES),

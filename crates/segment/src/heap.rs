@@ -1,8 +1,8 @@
 //! A node's heap: message buffers and regions for rings, inside one segment that grows as it is used.
 //!
 //! Only the owner allocates and frees, with private tables; other nodes map the segment and hold buffers
-//! ([`crate::holders`]). A buffer whose owner has let go may still be held elsewhere: it is *pending* and looked at again
-//! whenever a buffer of its size is wanted, so a release by another node needs no message.
+//! ([`crate::holders`]). A buffer whose owner has let go may still be held elsewhere: it is *pending* and looked at
+//! again whenever a buffer of its size is wanted, so a release by another node needs no message.
 
 mod finding;
 mod receiving;
@@ -113,11 +113,12 @@ pub struct HeapUse {
     pub buffers: usize,
 }
 
-/// Of the address space that a process may have, the part that a heap takes by default: those of its peers are mapped there, too.
+/// Of the address space that a process may have, the part that a heap takes by default: those of its peers are mapped
+/// there, too.
 const SHARE_OF_ADDRESS_SPACE: u64 = 8;
 
-/// The default virtual size of a node's segment: all of the machine's memory and room for the tables; less where the process has limits (`ulimit -v`,
-/// `ulimit -f`).
+/// The default virtual size of a node's segment: all of the machine's memory and room for the tables; less where the
+/// process has limits (`ulimit -v`, `ulimit -f`).
 pub fn default_bytes() -> usize {
     let memory = limits::machine_total().next_multiple_of(1 << 30);
     let addresses = getrlimit(Resource::As).current.map(|most| most / SHARE_OF_ADDRESS_SPACE);
@@ -139,7 +140,8 @@ unsafe fn zeroed<T>() -> Result<Box<[T]>> {
         let what = format!("{} of this process for a table of a node's buffers", limits::size(layout.size() as u64));
         return Err(Error::new(ErrorKind::NoMemory, what));
     }
-    // SAFETY: just allocated with the layout of such a slice by the allocator of boxes, and all zero, which is valid (caller).
+    // SAFETY: just allocated with the layout of such a slice by the allocator of boxes, and all zero, which is valid
+    // (caller).
     Ok(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(table, BUFFERS)) })
 }
 
@@ -345,11 +347,12 @@ impl HeapMemory {
 
     /// A buffer for at least `bytes` bytes, not shared, its content undefined. Only in the owner. Never waits.
     ///
-    /// Budget, if a buffer of this size was used before: the lock of the heap, two lines of this node's tables, the buffer's line in
-    /// the segment; six locked operations; no allocation, no system call.
+    /// Budget, if a buffer of this size was used before: the lock of the heap, two lines of this node's tables, the
+    /// buffer's line in the segment; six locked operations; no allocation, no system call.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] with what was wanted and what to do; [`ErrorKind::NotInitialized`] in a forked child, whose parent's heap it is.
+    /// [`ErrorKind::NoMemory`] with what was wanted and what to do; [`ErrorKind::NotInitialized`] in a forked child,
+    /// whose parent's heap it is.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         fork::check()?;
         self.check_size(bytes)?;
@@ -436,8 +439,8 @@ impl HeapMemory {
 
     /// One handle less.
     ///
-    /// Budget in a node that is not the owner: the buffer's line and one of this node's tables; three locked operations; no lock, no
-    /// allocation, no system call. The owner's last handle takes the lock of the heap, too.
+    /// Budget in a node that is not the owner: the buffer's line and one of this node's tables; three locked
+    /// operations; no lock, no allocation, no system call. The owner's last handle takes the lock of the heap, too.
     pub(crate) fn let_go(&self, index: u32) {
         if !self.holder(index).let_go(|| self.held.remove()) {
             return;
@@ -485,8 +488,8 @@ impl HeapMemory {
         MemoryFacts::from_word(word)
     }
 
-    /// How much memory the heap uses. Only in the owner; zero elsewhere. Looks at every buffer that the owner has let go of:
-    /// not for hot paths.
+    /// How much memory the heap uses. Only in the owner; zero elsewhere. Looks at every buffer that the owner has let
+    /// go of: not for hot paths.
     pub fn usage(&self) -> HeapUse {
         let Ok((own, mut blocks)) = self.blocks() else { return HeapUse::default() };
         blocks.look_at_pending(&|index| self.claim_free(own, index));

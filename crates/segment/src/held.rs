@@ -5,8 +5,8 @@ use std::sync::{Mutex, Weak};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::lock;
 
-/// Set in the count while somebody is to be told: so whoever lets go of the last buffer sees both at once, and those who let go while
-/// nobody is to be told pay nothing for it.
+/// Set in the count while somebody is to be told: so whoever lets go of the last buffer sees both at once, and those
+/// who let go while nobody is to be told pay nothing for it.
 const IS_WATCHED: u32 = 1 << 31;
 
 /// Told when a node has let go of the last buffer of a heap, by the thread that did: must not block.
@@ -43,7 +43,8 @@ impl Held {
     /// To be called after [`Held::remove`].
     #[inline]
     pub fn tell(&self) {
-        // Relaxed: what this thread has written itself, or later: then whoever has removed the last one comes here, too.
+        // Relaxed: what this thread has written itself, or later: then whoever has removed the last one comes here,
+        // too.
         if self.count.load(Ordering::Relaxed) == IS_WATCHED {
             self.tell_watchers();
         }

@@ -26,7 +26,8 @@ const MOVING: u32 = 1 << 31;
 const STAYS: u32 = 1 << 30;
 /// The handles in a node's private count.
 const HANDLES: u32 = STAYS - 1;
-/// More than a program can have and not have lost: far enough below what would change the flags that all threads together cannot get there.
+/// More than a program can have and not have lost: far enough below what would change the flags that all threads
+/// together cannot get there.
 pub(crate) const HANDLES_MAX: u32 = STAYS / 2;
 /// The owner's private count of a buffer that it has claimed, until it hands the buffer out again.
 const FREE: u32 = u32::MAX;
@@ -90,8 +91,8 @@ impl Holder<'_> {
         }
     }
 
-    /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again. The content must not
-    /// be looked at afterwards.
+    /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again.
+    /// The content must not be looked at afterwards.
     pub fn let_go(&self, note: impl FnOnce()) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
@@ -103,7 +104,8 @@ impl Holder<'_> {
             debug_assert!(count & HANDLES > 0, "let go of a buffer that is not held");
             let is_last = count & HANDLES == 1;
             let next = if is_last { (count - 1) | MOVING } else { count - 1 };
-            // AcqRel: pairs with: holders/settle. What the other threads of this node did with the content is before the bit is cleared.
+            // AcqRel: pairs with: holders/settle. What the other threads of this node did with the content is before
+            // the bit is cleared.
             match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if is_last => break,
                 Ok(_) => return false,
@@ -159,7 +161,8 @@ impl Holder<'_> {
     }
 }
 
-/// Handles that are forgotten stay in the count, as those of an `Arc` do, and too many would make a buffer free that others look at.
+/// Handles that are forgotten stay in the count, as those of an `Arc` do, and too many would make a buffer free that
+/// others look at.
 fn is_too_many(count: u32) -> bool {
     count & HANDLES >= HANDLES_MAX
 }
@@ -176,11 +179,12 @@ pub fn clear_bit(line: &Words, first: usize, seat: Seat) {
     word.fetch_and(!(1 << (seat.0 % 64)), Ordering::SeqCst);
 }
 
-/// Reads of the counter before a buffer that changes all the time is taken for held: honest nodes change it once a hold.
+/// Reads of the counter before a buffer that changes all the time is taken for held: honest nodes change it once a
+/// hold.
 const READS_MAX: u32 = 16;
 
-/// True if no other node holds the buffer. Called by the owner while its own count is zero: then nobody can come to hold
-/// it who does not hold it already.
+/// True if no other node holds the buffer. Called by the owner while its own count is zero: then nobody can come to
+/// hold it who does not hold it already.
 pub fn nobody_else(line: &Words, first: usize) -> bool {
     for _ in 0..READS_MAX {
         // Pairs with: holders/snapshot. A bit set after this read and before the last one changes the counter.

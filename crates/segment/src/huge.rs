@@ -1,10 +1,10 @@
 //! Huge pages: memory that the processor's page tables know 2 MiB at a time.
 //!
-//! Whoever reads or writes large buffers needs hundreds of entries of its page tables for each; with huge pages it needs one
-//! for 2 MiB, and the kernel clears it in one go. Whether shared memory gets them by itself is the system's decision
-//! (`shmem_enabled`, see the kernel's page on transparent huge pages), and most systems are delivered with *never*. The kernel also
-//! lets a program ask for them piece by piece, whatever that file says. That is done unless the system lets no memory at all have
-//! them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
+//! Whoever reads or writes large buffers needs hundreds of entries of its page tables for each; with huge pages it
+//! needs one for 2 MiB, and the kernel clears it in one go. Whether shared memory gets them by itself is the system's
+//! decision (`shmem_enabled`, see the kernel's page on transparent huge pages), and most systems are delivered with
+//! *never*. The kernel also lets a program ask for them piece by piece, whatever that file says. That is done unless
+//! the system lets no memory at all have them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
 
 use std::fs;
 

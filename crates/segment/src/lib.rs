@@ -1,9 +1,9 @@
 //! Memory that other nodes can reach.
 //!
-//! A [`Segment`] is anonymous memory of fixed virtual size that grows inside; other nodes of the host map it. A [`Remote`]
-//! is such memory as a sender sees it: writes only, so that the same protocols run over host memory and over fabrics where
-//! reading across is dear or impossible ([`fabric`]). A [`HeapMemory`] is a segment with message buffers in it; a
-//! [`Buffer`] is a share of one, and [`holders`] keeps who holds which.
+//! A [`Segment`] is anonymous memory of fixed virtual size that grows inside; other nodes of the host map it. A
+//! [`Remote`] is such memory as a sender sees it: writes only, so that the same protocols run over host memory and over
+//! fabrics where reading across is dear or impossible ([`fabric`]). A [`HeapMemory`] is a segment with message buffers
+//! in it; a [`Buffer`] is a share of one, and [`holders`] keeps who holds which.
 //!
 //! Nothing here knows what a mail box is or how nodes meet.
 

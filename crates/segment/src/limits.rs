@@ -19,8 +19,8 @@ struct Room {
     remedy: &'static str,
 }
 
-/// A number of bytes in words, in the largest unit of which it has at least one. A fraction is given as far as it can decide
-/// whether something fits: one digit, rounded down.
+/// A number of bytes in words, in the largest unit of which it has at least one. A fraction is given as far as it can
+/// decide whether something fits: one digit, rounded down.
 pub fn size(bytes: u64) -> String {
     for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         let (whole, tenth) = (bytes >> shift, (((bytes >> (shift - 10)) & 1023) * 10) >> 10);

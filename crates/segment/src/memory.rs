@@ -1,8 +1,8 @@
 //! Anonymous shared memory: a memfd of fixed virtual size, allocated inside as it grows.
 //!
-//! It carries no name, so nothing can be left behind: the memory is gone with the last process that maps it. Its size is
-//! sealed, so no access inside it can end in SIGBUS because somebody shrank it; parts are really allocated before use
-//! ([`Segment::allocate`]), so none can because memory ran out.
+//! It carries no name, so nothing can be left behind: the memory is gone with the last process that maps it. Its size
+//! is sealed, so no access inside it can end in SIGBUS because somebody shrank it; parts are really allocated before
+//! use ([`Segment::allocate`]), so none can because memory ran out.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -18,9 +18,11 @@ use crate::huge::{HUGE, HugePages, Way};
 use crate::layout::PAGE;
 use crate::limits;
 
-/// What is allocated at a time: a multiple of [`HUGE`]. The kernel looks for nothing in between, not even for the signal that ends the process.
+/// What is allocated at a time: a multiple of [`HUGE`]. The kernel looks for nothing in between, not even for the
+/// signal that ends the process.
 const AT_A_TIME: usize = 16 << 20;
-/// Huge pages are made for so long in one allocation. Where memory is in small pieces each takes milliseconds; the rest gets small pages then.
+/// Huge pages are made for so long in one allocation. Where memory is in small pieces each takes milliseconds; the rest
+/// gets small pages then.
 const HUGE_FOR: Duration = Duration::from_secs(1);
 
 /// A mapped memfd, one's own or another node's.
@@ -91,8 +93,8 @@ impl Segment {
         let begin = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + slack, ProtFlags::empty(), reserved) };
         let begin = begin.map_err(refused)?;
         let head = if slack == 0 { 0 } else { begin.addr().next_multiple_of(HUGE) - begin.addr() };
-        // SAFETY: `head` is at most `slack`, so all of this lies in the mapping that was just reserved, which nobody knows yet;
-        // what is unmapped or mapped anew in it is therefore nobody's.
+        // SAFETY: `head` is at most `slack`, so all of this lies in the mapping that was just reserved, which nobody
+        // knows yet; what is unmapped or mapped anew in it is therefore nobody's.
         let base = unsafe {
             let base = begin.byte_add(head);
             if head > 0 {
@@ -110,8 +112,8 @@ impl Segment {
         Ok(Segment { fd, base, bytes, huge: OnceLock::new() })
     }
 
-    /// Has what is allocated from now on, from byte `from` on, consist of huge pages as far as `wanted` and the system allow.
-    /// Only the first call counts.
+    /// Has what is allocated from now on, from byte `from` on, consist of huge pages as far as `wanted` and the system
+    /// allow. Only the first call counts.
     pub fn use_huge_pages(&self, wanted: HugePages, from: usize) {
         let from = from.next_multiple_of(HUGE);
         let bytes = self.bytes.saturating_sub(from);
@@ -135,19 +137,20 @@ impl Segment {
         unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, advice) }
     }
 
-    /// Allocates the whole huge pages of a range of which nothing is allocated yet, if this segment has any: as many as there are.
+    /// Allocates the whole huge pages of a range of which nothing is allocated yet, if this segment has any: as many as
+    /// there are.
     fn allocate_huge(&self, offset: usize, bytes: usize) {
         let (begin, end) = (offset.next_multiple_of(HUGE), (offset + bytes) / HUGE * HUGE);
         let Some(whole) = end.checked_sub(begin).filter(|whole| *whole > 0) else { return };
         match self.huge.get() {
-            // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where there is too
-            // little memory, instead of a signal.
+            // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where
+            // there is too little memory, instead of a signal.
             Some(Way::Advice) => {
                 let _ = self.advise(Advice::LinuxPopulateWrite, begin, whole);
             }
             Some(Way::Collapse) => {
-                // A piece without any page is taken for one that is gone. With one page the kernel has little to copy: with all of
-                // them it takes seven times as long.
+                // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
+                // with all of them it takes seven times as long.
                 for piece in (begin..end).step_by(HUGE) {
                     let _ = rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), piece as u64, PAGE as u64);
                 }
@@ -166,11 +169,12 @@ impl Segment {
         let _ = self.advise(Advice::LinuxPopulateRead, offset, bytes);
     }
 
-    /// A copy of `bytes` bytes of other memory, from byte `offset` on: for those who look on and write nothing. What lies behind
-    /// its end reads as zero. The bytes may be written meanwhile.
+    /// A copy of `bytes` bytes of other memory, from byte `offset` on: for those who look on and write nothing. What
+    /// lies behind its end reads as zero. The bytes may be written meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`], [`ErrorKind::Corrupt`] for an impossible place, [`ErrorKind::System`] if it cannot be read.
+    /// [`ErrorKind::NoMemory`], [`ErrorKind::Corrupt`] for an impossible place, [`ErrorKind::System`] if it cannot be
+    /// read.
     pub fn copy_of(fd: impl AsFd, offset: usize, bytes: usize) -> Result<Arc<Segment>> {
         let impossible = || Error::new(ErrorKind::Corrupt, format!("{bytes} bytes of memory at {offset}"));
         offset.checked_add(bytes).ok_or_else(impossible)?;
@@ -206,8 +210,8 @@ impl Segment {
         self.bytes
     }
 
-    /// Address of byte `offset`; `None` unless `bytes` from there lie inside. The pointer is valid while the segment lives.
-    /// Other processes may write the bytes at any time: use atomics, or copy out and then check.
+    /// Address of byte `offset`; `None` unless `bytes` from there lie inside. The pointer is valid while the segment
+    /// lives. Other processes may write the bytes at any time: use atomics, or copy out and then check.
     pub fn at(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
         // SAFETY: `offset` is at most the size of the mapping that `base` begins.

@@ -1,9 +1,9 @@
 //! Memory that lies near the thread that asked for it, on machines with several NUMA nodes.
 //!
 //! A heap is divided among the NUMA nodes as it grows: an area is bound before its pages are allocated, and looked at
-//! afterwards. Who asks for a buffer, a ring or a mail box gets it from the part of the NUMA node that its thread runs on at
-//! that moment. Where there is one NUMA node nothing is bound and nothing costs anything; where the system refuses to bind,
-//! that is told once and pages lie where they are touched first.
+//! afterwards. Who asks for a buffer, a ring or a mail box gets it from the part of the NUMA node that its thread runs
+//! on at that moment. Where there is one NUMA node nothing is bound and nothing costs anything; where the system
+//! refuses to bind, that is told once and pages lie where they are touched first.
 
 #[cfg_attr(any(loom, miri), allow(dead_code, reason = "models and Miri have no machine"))]
 mod hwloc;
@@ -105,7 +105,8 @@ impl Numa {
         self.numbers.len().max(1)
     }
 
-    /// The index of the part that is near to the calling thread, now. No system call, and nothing at all where there is one.
+    /// The index of the part that is near to the calling thread, now. No system call, and nothing at all where there is
+    /// one.
     #[inline]
     pub fn here(&self) -> usize {
         if self.numbers.len() < 2 { 0 } else { self.of_index(rustix::thread::sched_getcpu()) }

@@ -1,7 +1,8 @@
 //! Copies past the caches, by non-temporal stores, in the order that this machine's processors take most quickly.
 //!
-//! Which one that is differs by maker: what one fetches ahead by itself another one has to be asked for, and the buffers in which a core gathers what it
-//! stores past the caches put up with several pages at a time on the one and not on the other. `docs/design/070-buffers-rest.md` has the measurements.
+//! Which one that is differs by maker: what one fetches ahead by itself another one has to be asked for, and the
+//! buffers in which a core gathers what it stores past the caches put up with several pages at a time on the one and
+//! not on the other. `docs/design/070-buffers-rest.md` has the measurements.
 
 use std::arch::x86_64::{
     __m128i, __m256i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256, _mm256_stream_si256,
@@ -21,8 +22,9 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     let lines = (bytes - head) / LINE * LINE;
     let end = head + lines;
     let is_in_a_row = Maker::here() == Maker::Amd && is_x86_feature_detected!("avx");
-    // SAFETY: all addresses are inside the caller's `bytes` bytes, and `to + head` begins a line. The fence orders the stores before every later one of this
-    // thread, so that a release publishes them. `in_a_row` is called where the processor has what it is made for.
+    // SAFETY: all addresses are inside the caller's `bytes` bytes, and `to + head` begins a line. The fence orders the
+    // stores before every later one of this thread, so that a release publishes them. `in_a_row` is called where the
+    // processor has what it is made for.
     unsafe {
         std::ptr::copy(from, to, head);
         match is_in_a_row {
@@ -39,7 +41,8 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 #[target_feature(enable = "avx")]
 unsafe fn in_a_row(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(LINE) {
-        // SAFETY: a line inside the caller's `bytes` bytes; one that begins at a multiple of 32 in `to`, as these stores want it.
+        // SAFETY: a line inside the caller's `bytes` bytes; one that begins at a multiple of 32 in `to`, as these
+        // stores want it.
         unsafe {
             let (source, target) = (from.add(at).cast::<__m256i>(), to.add(at).cast::<__m256i>());
             let halves = [0, 1].map(|half| _mm256_loadu_si256(source.add(half)));
@@ -52,7 +55,8 @@ unsafe fn in_a_row(from: *const u8, to: *mut u8, bytes: usize) {
 /// # Safety
 /// As [`in_a_row`], on any processor.
 unsafe fn in_pages(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: called below alone, with lines that are inside the caller's `bytes` bytes and begin at a multiple of 64 in `to`: these stores want multiples of 16.
+    // SAFETY: called below alone, with lines that are inside the caller's `bytes` bytes and begin at a multiple of 64
+    // in `to`: these stores want multiples of 16.
     let stream_line = |at: usize| unsafe {
         let (source, target) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
         let quarters = [0, 1, 2, 3].map(|quarter| _mm_loadu_si128(source.add(quarter)));

@@ -21,7 +21,8 @@ pub fn to_read(address: *const u8) {
     let _ = address;
 }
 
-/// The line at `address` will be written soon: it is fetched so that no other core has it. Cannot fault, wherever it points.
+/// The line at `address` will be written soon: it is fetched so that no other core has it. Cannot fault, wherever it
+/// points.
 #[inline]
 pub fn to_write(address: *mut u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -44,9 +45,10 @@ pub fn all_to_write(begin: *mut u8, bytes: usize) {
     (0..bytes).step_by(LINE).for_each(|at| to_write(begin.wrapping_add(at)));
 }
 
-/// Fetches `bytes` bytes from `begin` on for whoever reads all of them: all other cores lose them, so that the next one that writes them
-/// has no copy to be taken away elsewhere ([why](../../../docs/design/070-buffers-rest.md)). A line is written with what is in it, as
-/// processors give a line to a writer alone, but a line that was asked for by a hint to whoever wants it.
+/// Fetches `bytes` bytes from `begin` on for whoever reads all of them: all other cores lose them, so that the next one
+/// that writes them has no copy to be taken away elsewhere ([why](../../../docs/design/070-buffers-rest.md)). A line is
+/// written with what is in it, as processors give a line to a writer alone, but a line that was asked for by a hint to
+/// whoever wants it.
 ///
 /// Costs about as much as reading them, which is quick afterwards.
 ///
@@ -60,8 +62,8 @@ pub unsafe fn fetch(begin: NonNull<u8>, bytes: usize) {
         // SAFETY: `at` is less than `bytes`, so it lies in what the caller has named.
         let address = unsafe { begin.add(at) }.as_ptr();
         (at, next) = (next, next + LINE);
-        // SAFETY: a byte that is mapped writable (caller) and that afterwards is what it was. Nobody writes another value there
-        // meanwhile (caller), so none is lost; to the program it is as if nothing had been written.
+        // SAFETY: a byte that is mapped writable (caller) and that afterwards is what it was. Nobody writes another
+        // value there meanwhile (caller), so none is lost; to the program it is as if nothing had been written.
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         unsafe {
             std::arch::asm!("mov {byte}, [{address}]", "mov [{address}], {byte}", address = in(reg) address, byte = out(reg_byte) _,

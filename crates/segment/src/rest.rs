@@ -1,21 +1,22 @@
 //! How long a buffer rests before it is used again.
 //!
-//! A line that was written on one core and read on another is in both caches. Writing it again takes the other core's copy
-//! away, and that is slow for many lines in a row: the processor finds each line in its own cache, so nothing fetches ahead,
-//! and only as many are under way as a core has fill buffers for its first-level cache. Lines that have left the caches of
-//! both cores meanwhile are fetched ahead and cost a fraction of that. So a buffer that others have read is better not
-//! written again at once, but after as many bytes of other buffers as push it out. Short buffers are better used again while
-//! all that belongs to them is near, and so are those that their readers have fetched ([`crate::Buffer::fetch`]).
-//! `docs/design/070-buffers-rest.md` has the measurements.
+//! A line that was written on one core and read on another is in both caches. Writing it again takes the other core's
+//! copy away, and that is slow for many lines in a row: the processor finds each line in its own cache, so nothing
+//! fetches ahead, and only as many are under way as a core has fill buffers for its first-level cache. Lines that have
+//! left the caches of both cores meanwhile are fetched ahead and cost a fraction of that. So a buffer that others have
+//! read is better not written again at once, but after as many bytes of other buffers as push it out. Short buffers are
+//! better used again while all that belongs to them is near, and so are those that their readers have fetched
+//! ([`crate::Buffer::fetch`]). `docs/design/070-buffers-rest.md` has the measurements.
 
 use crate::{Fetching, caches};
 
 /// The smallest buffer that rests, in bytes.
 const FROM: usize = 8 << 10;
-/// A buffer rests for so many times the second-level cache of a core: it has to leave those of two cores, and a cache does not
-/// give up what was used longest ago, but about that.
+/// A buffer rests for so many times the second-level cache of a core: it has to leave those of two cores, and a cache
+/// does not give up what was used longest ago, but about that.
 const CACHES: usize = 4;
-/// Where writers fetch. There it suffices for streams, and a program that computes between its messages has more of its own in the caches.
+/// Where writers fetch. There it suffices for streams, and a program that computes between its messages has more of its
+/// own in the caches.
 const CACHES_WHERE_WRITERS_FETCH: usize = 2;
 
 /// How many bytes of other buffers are handed out before a buffer is used again.

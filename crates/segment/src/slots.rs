@@ -1,10 +1,11 @@
-//! The slots of a ring in mapped memory: as many as a power of two, so that every position has one and no look at one is checked.
+//! The slots of a ring in mapped memory: as many as a power of two, so that every position has one and no look at one
+//! is checked.
 //!
-//! A slot has two lines. The last word of the second one tells that it has arrived; most messages need no more than that line, and
-//! the first one stays as it is. This is no waste. A processor that misses a line fetches its neighbour too, and the next ones of a
-//! sequence that it has made out: of a ring whose slots are used one after the other and side by side, it takes lines away from the
-//! other core that are not asked for, and they have to come back. So slots of consecutive positions are also some slots apart.
-//! Measured: `docs/design/018-slots-of-two-lines.md`.
+//! A slot has two lines. The last word of the second one tells that it has arrived; most messages need no more than
+//! that line, and the first one stays as it is. This is no waste. A processor that misses a line fetches its neighbour
+//! too, and the next ones of a sequence that it has made out: of a ring whose slots are used one after the other and
+//! side by side, it takes lines away from the other core that are not asked for, and they have to come back. So slots
+//! of consecutive positions are also some slots apart. Measured: `docs/design/018-slots-of-two-lines.md`.
 
 #[cfg(not(loom))]
 use std::ptr::NonNull;
@@ -73,7 +74,8 @@ impl MappedSlots {
     #[inline]
     pub fn line(&self, position: u32) -> &[AtomicU64; LINE_WORDS] {
         #[cfg(not(loom))]
-        // SAFETY: the slot lies in a live mapping, at an address that is a multiple of 8; any bit pattern is a valid AtomicU64.
+        // SAFETY: the slot lies in a live mapping, at an address that is a multiple of 8; any bit pattern is a valid
+        // AtomicU64.
         unsafe {
             &self.slot(position).as_ref()[1]
         }
@@ -81,8 +83,9 @@ impl MappedSlots {
         self.words.line(index(position, self.mask) * SLOT_WORDS + LINE_WORDS)
     }
 
-    /// Calls `read` with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it runs: a model has
-    /// no address, and makes a copy for it. Another process may write them meanwhile: they are to be copied, never borrowed.
+    /// Calls `read` with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it
+    /// runs: a model has no address, and makes a copy for it. Another process may write them meanwhile: they are to be
+    /// copied, never borrowed.
     #[inline]
     pub fn with_content<R>(&self, position: u32, read: impl FnOnce(*const u8) -> R) -> R {
         #[cfg(not(loom))]
@@ -119,7 +122,8 @@ impl Slots for MappedSlots {
     #[inline]
     fn write(&self, position: u32, line: &Line, last: u64) {
         let words = self.line(position);
-        // Word by word from there to here: content that has just come lies in words, which a processor does not pass on to wider loads.
+        // Word by word from there to here: content that has just come lies in words, which a processor does not pass on
+        // to wider loads.
         for (word, value) in words[..LINE_WORDS - 1].iter().zip(line) {
             word.store(*value, Ordering::Relaxed);
         }
@@ -130,8 +134,9 @@ impl Slots for MappedSlots {
     #[inline]
     unsafe fn write_whole(&self, position: u32, data: *const u8, bytes: usize, last: u64) {
         assert!(bytes <= SLOT_CONTENT, "{bytes} bytes for a slot");
-        // SAFETY: `data` is readable for `bytes` (caller); the slot has so many before its last word, in a live mapping that nobody
-        // borrows, and is other memory unless a peer says that buffers lie there: then content alone is spoilt.
+        // SAFETY: `data` is readable for `bytes` (caller); the slot has so many before its last word, in a live mapping
+        // that nobody borrows, and is other memory unless a peer says that buffers lie there: then content alone is
+        // spoilt.
         #[cfg(not(loom))]
         unsafe {
             std::ptr::copy(data, self.slot(position).as_ptr().cast(), bytes);

@@ -1,11 +1,12 @@
 //! Work on long data in the widest vectors that are worth it on this machine's processors.
 //!
-//! Programs are compiled for every processor of an architecture. On x86-64 that is vectors of 16 bytes, and what a core can do in the time in which it
-//! fetches a line from a cache that all share is not enough then: to fold two arrays that lie there takes twice as long as with vectors of 32 bytes. Of 64
-//! bytes it takes the same (`docs/design/050-collectives.md`).
+//! Programs are compiled for every processor of an architecture. On x86-64 that is vectors of 16 bytes, and what a core
+//! can do in the time in which it fetches a line from a cache that all share is not enough then: to fold two arrays
+//! that lie there takes twice as long as with vectors of 32 bytes. Of 64 bytes it takes the same
+//! (`docs/design/050-collectives.md`).
 
-/// Something to be done with long data, which the compiler can do in vectors. `run` is compiled once for each kind of vectors, so it is to be
-/// `#[inline(always)]`, and so is all that it calls and that is worth it.
+/// Something to be done with long data, which the compiler can do in vectors. `run` is compiled once for each kind of
+/// vectors, so it is to be `#[inline(always)]`, and so is all that it calls and that is worth it.
 pub trait Work {
     /// What comes of it: the same with all vectors.
     type Output;

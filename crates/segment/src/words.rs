@@ -71,8 +71,8 @@ impl Words {
             if index >= self.count {
                 outside(index, self.count);
             }
-            // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit pattern
-            // is a valid AtomicU64.
+            // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit
+            // pattern is a valid AtomicU64.
             unsafe { self.first.add(index).as_ref() }
         }
         #[cfg(loom)]
@@ -90,8 +90,8 @@ impl Words {
             if self.count < LINE_WORDS || index > self.count - LINE_WORDS {
                 outside(index, self.count);
             }
-            // SAFETY: inside the run, as far as the last word, which lies in a live mapping at an address that is a multiple of 8; any
-            // bit pattern is a valid AtomicU64.
+            // SAFETY: inside the run, as far as the last word, which lies in a live mapping at an address that is a
+            // multiple of 8; any bit pattern is a valid AtomicU64.
             unsafe { self.first.add(index).cast().as_ref() }
         }
         #[cfg(loom)]
@@ -138,7 +138,8 @@ impl Words {
             if index >= self.count {
                 outside(index, self.count);
             }
-            // SAFETY: inside the run, aligned to 8, and an Event has the size of a word; any bit pattern is a valid Event.
+            // SAFETY: inside the run, aligned to 8, and an Event has the size of a word; any bit pattern is a valid
+            // Event.
             unsafe { self.first.add(index).cast::<Event>().as_ref() }
         }
         #[cfg(loom)]

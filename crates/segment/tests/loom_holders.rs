@@ -148,8 +148,8 @@ fn whoever_lets_go_last_is_done_with_the_content() {
     });
 }
 
-/// A pending buffer comes back to its owner: one thread of the owner receives it and gives the credit while another looks
-/// whether it is free.
+/// A pending buffer comes back to its owner: one thread of the owner receives it and gives the credit while another
+/// looks whether it is free.
 ///
 /// Seen to fail: with a `claim` that looks at the bits before it takes the count (or does not take it at all).
 #[test]
@@ -181,7 +181,8 @@ fn a_buffer_that_comes_back_to_its_owner_is_not_freed() {
     });
 }
 
-/// Two threads of one node let go of their handles: what *both* did with the content is over before the owner writes it.
+/// Two threads of one node let go of their handles: what *both* did with the content is over before the owner writes
+/// it.
 ///
 /// Seen to fail: with a relaxed exchange in `let_go`.
 #[test]
@@ -207,8 +208,8 @@ fn all_threads_of_a_node_are_done_with_the_content_when_its_bit_goes() {
 
 /// Two threads of one node come to hold the same buffer by two messages, and let go: whoever holds finds the bit set.
 ///
-/// Seen to fail: with a `hold` that counts before the bit is set; with a `let_go` that counts before it is cleared; with a
-/// relaxed store of the count in `hold`.
+/// Seen to fail: with a `hold` that counts before the bit is set; with a `let_go` that counts before it is cleared;
+/// with a relaxed store of the count in `hold`.
 #[test]
 fn threads_of_one_node_share_its_bit() {
     loom::model(|| {

@@ -1,8 +1,8 @@
 //! What a sleeping thread waits for, so that others can be told.
 //!
 //! A wait that goes to sleep says what it is about ([`crate::Waiting::about`]); the crowd of its thread notes it where
-//! `deck why` finds it ([`crate::Crowd::note`]). A wait that is over before that says nothing: the fast path knows nothing of
-//! this file.
+//! `deck why` finds it ([`crate::Crowd::note`]). A wait that is over before that says nothing: the fast path knows
+//! nothing of this file.
 
 use crate::NodeId;
 
@@ -57,15 +57,16 @@ goals! {
     Counter = 12 "counter";
     /// A shared segment that somebody is to create or to pass. Facts: 1 if the peer is to make it, else 0.
     Segment = 13 "segment";
-    /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index; if the index is the size:
-    /// the end of the last group of that name.
+    /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index; if the index
+    /// is the size: the end of the last group of that name.
     Group = 14 "group";
-    /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase, index, kind;
-    /// two words about pieces that flow, or zeros.
+    /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase,
+    /// index, kind; two words about pieces that flow, or zeros.
     Collective = 15 "collective";
     /// The end of a thread of its own node.
     Join = 16 "join";
-    /// Another thread that joins or leaves a group, which takes no longer than a few stores. Facts: owner and offset of the board.
+    /// Another thread that joins or leaves a group, which takes no longer than a few stores. Facts: owner and offset of
+    /// the board.
     Board = 17 "board";
 }
 

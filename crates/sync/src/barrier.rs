@@ -1,14 +1,15 @@
-//! The asymmetric fence: [`light`] on the side that runs millions of times, [`heavy`] on the side that is about to sleep.
+//! The asymmetric fence: [`light`] on the side that runs millions of times, [`heavy`] on the side that is about to
+//! sleep.
 //!
 //! Two sides that each write one word and then read the other's need a store-load fence between write and read, on both
-//! sides. A `light` fence is only a compiler fence: the `heavy` side makes up for it by having the kernel run a full fence
-//! on every core that runs a registered process (`membarrier`, global expedited). Where the kernel refuses membarrier
-//! (some seccomp filters do), both sides fence.
+//! sides. A `light` fence is only a compiler fence: the `heavy` side makes up for it by having the kernel run a full
+//! fence on every core that runs a registered process (`membarrier`, global expedited). Where the kernel refuses
+//! membarrier (some seccomp filters do), both sides fence.
 //!
-//! What needs the fence among threads of one process only takes [`light_within`] and [`heavy_within`], which the kernel never leaves out, if there is one
-//! ([`is_asymmetric`]). Across
-//! processes it may: a core that was idle when a process registered, and ran that process last, is passed over until it has
-//! run another one. So nothing may rest on [`heavy`] but when a sleeper hears of something; [`crate::wait`](crate::wait()) looks again.
+//! What needs the fence among threads of one process only takes [`light_within`] and [`heavy_within`], which the kernel
+//! never leaves out, if there is one ([`is_asymmetric`]). Across processes it may: a core that was idle when a process
+//! registered, and ran that process last, is passed over until it has run another one. So nothing may rest on [`heavy`]
+//! but when a sleeper hears of something; [`crate::wait`](crate::wait()) looks again.
 //!
 //! *All* processes of a job must agree: one that cannot register makes every other use real fences
 //! ([`use_real_fences`]).
@@ -61,8 +62,8 @@ mod mode {
     pub fn force() {
         let mut forced = lock(&FORCED);
         *forced = true;
-        // SeqCst: pairs with: barrier/real. Our threads that read the old mode just before are past their light fence once the kernel's
-        // fence is over.
+        // SeqCst: pairs with: barrier/real. Our threads that read the old mode just before are past their light fence
+        // once the kernel's fence is over.
         REAL.store(true, Ordering::SeqCst);
         let _ = membarrier(GLOBAL_EXPEDITED);
     }
@@ -121,7 +122,8 @@ pub fn light() {
     fence(Ordering::SeqCst);
 }
 
-/// As [`light`], for a thread of this process that calls [`heavy_within`], and only where that is a fence ([`is_asymmetric`]). Costs nothing.
+/// As [`light`], for a thread of this process that calls [`heavy_within`], and only where that is a fence
+/// ([`is_asymmetric`]). Costs nothing.
 #[inline(always)]
 pub fn light_within() {
     // Pairs with: barrier/within, by the fence that the kernel runs here.
@@ -132,8 +134,8 @@ pub fn light_within() {
     fence(Ordering::SeqCst);
 }
 
-/// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process, but for the rare one
-/// that the kernel passes over: for sleepers, who look again.
+/// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process, but for
+/// the rare one that the kernel passes over: for sleepers, who look again.
 pub fn heavy() {
     #[cfg(not(loom))]
     mode::heavy();

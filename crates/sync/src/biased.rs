@@ -1,11 +1,18 @@
 //! A lock that costs its only user nothing.
 //!
-//! Most locks of DECK have one user for a long time: the thread that posts through a ring, the thread that retrieves from a
-//! mail box. Such a thread becomes the *favourite* ([`Right`]): it enters with two plain stores and two plain loads, without a locked
-//! operation. Somebody else who comes takes the right away and waits until the favourite is outside. That costs microseconds, so a thread becomes the
-//! favourite only after it was alone for a while, and each time it turns out wrong that while grows.
+//! Most locks of DECK have one user for a long time: the thread that posts through a ring, the thread that retrieves
+//! from a mail box. Such a thread becomes the *favourite* ([`Right`]): it enters with two plain stores and two plain
+//! loads, without a locked operation. Somebody else who comes takes the right away and waits until the favourite is
+//! outside. That costs microseconds, so a thread becomes the favourite only after it was alone for a while, and each
+//! time it turns out wrong that while grows.
 //!
 //! `tests/loom_biased.rs` is the model.
+
+#[cfg(not(loom))]
+pub(crate) mod own_word;
+pub(crate) mod right;
+pub(crate) mod shortcut;
+pub(crate) mod visitor;
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,14 +22,14 @@ use loom::sync::{Mutex, MutexGuard};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::atomic::{self, AtomicBool, AtomicU32, Ordering};
+use crate::biased::right::Right;
+use crate::biased::visitor::Place;
 use crate::cell::{Cell, Touch};
 #[cfg(not(loom))]
 use crate::locks::lock;
-use crate::right::{self, Right};
-use crate::visitor::Place;
 
-/// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is built
-/// on this lock have no favourites: the lock has models of its own.
+/// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is
+/// built on this lock have no favourites: the lock has models of its own.
 const ALONE_FIRST: u32 = if cfg!(loom) { u32::MAX } else { 2 };
 const ALONE_LAST: u32 = 1 << 16;
 /// Looks at a favourite that is inside before the core is given to another thread.
@@ -48,7 +55,8 @@ struct History {
     needed: u32,
 }
 
-// SAFETY: at most one thread is inside at a time, as the model shows; the value moves between threads like one in a mutex.
+// SAFETY: at most one thread is inside at a time, as the model shows; the value moves between threads like one in a
+// mutex.
 unsafe impl<T: Send> Send for Biased<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Biased<T> {}
@@ -101,7 +109,8 @@ impl<T> Biased<T> {
         }
     }
 
-    /// As [`Biased::lock`], by somebody who comes for something else: the calling thread does not become the favourite by it.
+    /// As [`Biased::lock`], by somebody who comes for something else: the calling thread does not become the favourite
+    /// by it.
     pub fn lock_as_guest(&self) -> Inside<'_, T> {
         match self.enter_as_favourite() {
             Some(place) => self.inside(Entered::Favourite(place)),
@@ -115,8 +124,9 @@ impl<T> Biased<T> {
         self.inside(Entered::Guest(history))
     }
 
-    /// If the calling thread is the favourite: enters, calls `visit`, and leaves. Otherwise nothing happens, and [`Biased::lock`] is
-    /// the way in. For hot paths: no part of it lies in memory, as the guard of the other way does. Never waits.
+    /// If the calling thread is the favourite: enters, calls `visit`, and leaves. Otherwise nothing happens, and
+    /// [`Biased::lock`] is the way in. For hot paths: no part of it lies in memory, as the guard of the other way does.
+    /// Never waits.
     #[inline(always)]
     pub fn visit_as_favourite<R>(&self, visit: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _place = self.enter_as_favourite()?;
@@ -125,7 +135,8 @@ impl<T> Biased<T> {
         Some(visit(unsafe { touch.get_mut() }))
     }
 
-    /// Enters as a guest if nobody is inside, the calling thread included. Never waits for others (but may have a fence run).
+    /// Enters as a guest if nobody is inside, the calling thread included. Never waits for others (but may have a fence
+    /// run).
     pub fn try_lock(&self) -> Option<Inside<'_, T>> {
         if right::token().is_some_and(|me| right::is_inside(me, self.address())) {
             return None;

@@ -1,5 +1,5 @@
-//! A cancellation ends a wait. One that comes when the thread has what it waited for, or does what has to be done in any case, is for its next
-//! wait.
+//! A cancellation ends a wait. One that comes when the thread has what it waited for, or does what has to be done in
+//! any case, is for its next wait.
 
 use crate::{Canceller, ErrorKind, thread};
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::About;
-use crate::cores::usable_cores;
-use crate::spot::Spot;
+use crate::machine::cores::usable_cores;
+use crate::wait::spot::Spot;
 
 /// The runnable threads of a job on one host. Counts are shared between processes by the implementation.
 pub trait Crowd: Send + Sync {
@@ -21,8 +21,9 @@ pub trait Crowd: Send + Sync {
     fn rest(&self);
     /// True if more threads want to run than there are cores for them.
     fn is_crowded(&self) -> bool;
-    /// Where the calling thread is called when it gives `core` away, and others are whose core it is, too. `None` where nobody is called, or
-    /// several threads of this node want to run: then they are always taken to have something to do.
+    /// Where the calling thread is called when it gives `core` away, and others are whose core it is, too. `None` where
+    /// nobody is called, or several threads of this node want to run: then they are always taken to have something to
+    /// do.
     fn spot(&self, _core: u32) -> Option<Spot> {
         None
     }
@@ -30,19 +31,20 @@ pub trait Crowd: Send + Sync {
     fn call(&self, _spot: Spot) {}
     /// As [`Crowd::call`], wherever the threads with this place were last.
     fn call_back(&self, _place: u16) {}
-    /// The calling thread, which is called at `spot`, has nothing to do until it is called again. How often others got that core since it was
-    /// called and had nothing to do there.
+    /// The calling thread, which is called at `spot`, has nothing to do until it is called again. How often others got
+    /// that core since it was called and had nothing to do there.
     fn answer(&self, _spot: Spot) -> u32 {
         0
     }
-    /// True if another thread is called at the core of `spot`, which the calling one gives away then. Those who are called are told, unless
-    /// there are too many for that to help.
+    /// True if another thread is called at the core of `spot`, which the calling one gives away then. Those who are
+    /// called are told, unless there are too many for that to help.
     fn is_wanted(&self, _spot: Spot) -> bool {
         false
     }
     /// Whoever else is called at the core of `spot` does not seem to come: killed, or on another core by now.
     fn forget_calls(&self, _spot: Spot) {}
-    /// The calling thread goes to sleep: notes for others to read what it waits for, and until when. `None` where nobody reads.
+    /// The calling thread goes to sleep: notes for others to read what it waits for, and until when. `None` where
+    /// nobody reads.
     fn note(&self, _about: &About<'_>, _since_ns: u64, _until_ns: u64) -> Option<u32> {
         None
     }

@@ -27,7 +27,8 @@ impl Deadline {
     /// Already passed: look once, never wait.
     pub const NOW: Deadline = Deadline { at_ns: 0 };
 
-    /// `timeout` from now. `Duration::ZERO` is [`Deadline::NOW`] and [`FOREVER`] is [`Deadline::NEVER`]; neither costs a look at the clock.
+    /// `timeout` from now. `Duration::ZERO` is [`Deadline::NOW`] and [`FOREVER`] is [`Deadline::NEVER`]; neither costs
+    /// a look at the clock.
     pub fn after(timeout: Duration) -> Deadline {
         if timeout.is_zero() {
             return Deadline::NOW;
@@ -66,8 +67,9 @@ impl Deadline {
         self.at_ns != u64::MAX && self.at_ns <= now_ns
     }
 
-    /// This deadline, or if it allows no waiting at all, one that leaves as long as a live node takes to answer: a try waits for nobody who
-    /// may not come, but it is no try if it cannot succeed. Some milliseconds, as its control thread may have to wait for a core.
+    /// This deadline, or if it allows no waiting at all, one that leaves as long as a live node takes to answer: a try
+    /// waits for nobody who may not come, but it is no try if it cannot succeed. Some milliseconds, as its control
+    /// thread may have to wait for a core.
     pub fn to_be_answered(self) -> Deadline {
         if self.is_now() { Deadline::after(ANSWERED_WITHIN) } else { self }
     }

@@ -1,8 +1,8 @@
 //! The one error type of DECK.
 //!
 //! An [`Error`] is one word wide, cheap to clone and built in cold functions only. It answers four questions: what
-//! happened ([`std::fmt::Display`]), how much is lost ([`Error::scope`]), who caused it ([`Error::peer`]) and what to do
-//! ([`Error::remedy`]). It lives in the lowest crate because every layer above reports through it; users find it as
+//! happened ([`std::fmt::Display`]), how much is lost ([`Error::scope`]), who caused it ([`Error::peer`]) and what to
+//! do ([`Error::remedy`]). It lives in the lowest crate because every layer above reports through it; users find it as
 //! `deck::Error`. The shape (opaque, one pointer, predicates instead of variants with fields) follows `jiff`.
 
 use std::borrow::Cow;
@@ -163,7 +163,8 @@ impl Error {
         }
     }
 
-    /// What the standard library reports of a system call that failed while doing `what`; with its number, if it has one.
+    /// What the standard library reports of a system call that failed while doing `what`; with its number, if it has
+    /// one.
     #[cold]
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Error {
         match error.raw_os_error() {

@@ -28,7 +28,8 @@ impl Event {
 
     /// Announces a sleeper and returns the count to sleep on. To be balanced with [`Event::done`].
     pub(crate) fn prepare(&self) {
-        // Pairs with: event/notify. The addition is before the next look at the condition in the single order of SeqCst.
+        // Pairs with: event/notify. The addition is before the next look at the condition in the single order of
+        // SeqCst.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -64,7 +65,8 @@ impl Event {
     }
 
     fn notify_some(&self, count: u32) {
-        // Pairs with: event/notify. What the waiter looks for was stored before; the addition orders it before the load.
+        // Pairs with: event/notify. What the waiter looks for was stored before; the addition orders it before the
+        // load.
         self.count.fetch_add(1, Ordering::SeqCst);
         // Pairs with: event/notify. Whoever announces itself after this finds the count changed, or what it looks for.
         if self.sleepers.load(Ordering::SeqCst) != 0 {

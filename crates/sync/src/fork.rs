@@ -18,8 +18,8 @@ extern "C" fn in_child() {
 pub fn watch() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the handler is a function that lives for ever and only stores to an atomic, which is allowed between fork
-        // and exec.
+        // SAFETY: the handler is a function that lives for ever and only stores to an atomic, which is allowed between
+        // fork and exec.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

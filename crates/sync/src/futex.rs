@@ -9,7 +9,7 @@ use crate::atomic::AtomicU32;
 #[cfg(not(loom))]
 use crate::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
-use crate::sleepers;
+use crate::wait::sleepers;
 
 /// The most words one sleeper can watch at once (the kernel's `FUTEX_WAITV_MAX`).
 #[cfg(not(loom))]

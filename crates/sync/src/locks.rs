@@ -1,7 +1,7 @@
 //! Locks of one process that go on after a panic.
 //!
-//! A thread that panics with a lock held poisons it. What DECK keeps under these locks is whole after every statement, so the next
-//! thread goes on: a panic in one thread of a program is no reason for all others to fail.
+//! A thread that panics with a lock held poisons it. What DECK keeps under these locks is whole after every statement,
+//! so the next thread goes on: a panic in one thread of a program is no reason for all others to fail.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,11 +1,13 @@
 //! Who uses an object that may be ended under its users.
 //!
-//! A thread *pins* the object for a while. Ending it lets nobody in any more, and whoever is the last to leave takes the object away. Objects are
-//! shared by those who pin them, or used by one thread at a time (`ALONE`); then a second thread is refused, and does not wait.
+//! A thread *pins* the object for a while. Ending it lets nobody in any more, and whoever is the last to leave takes
+//! the object away. Objects are shared by those who pin them, or used by one thread at a time (`ALONE`); then a second
+//! thread is refused, and does not wait.
 //!
-//! The state word counts pins, so that two of them cost two locked operations. A thread that comes again and again becomes the *favourite*: it has a [shortcut](crate::Shortcuts) to
-//! the object, by which pins cost none. Whoever else wants an object alone closes that first. Of shared objects the favourite keeps it,
-//! and whoever ends one closes it and looks whether the favourite is still there.
+//! The state word counts pins, so that two of them cost two locked operations. A thread that comes again and again
+//! becomes the *favourite*: it has a [shortcut](crate::Shortcuts) to the object, by which pins cost none. Whoever else
+//! wants an object alone closes that first. Of shared objects the favourite keeps it, and whoever ends one closes it
+//! and looks whether the favourite is still there.
 //!
 //! ```text
 //!   63    28  27     26      25      24    23  0
@@ -14,17 +16,19 @@
 //!  +--------+-------+-------+------+------+------+
 //! ```
 //!
-//! A name has a part that stays and a generation, which goes up by one for each object: so a single comparison tells whether it is the one that is meant.
+//! A name has a part that stays and a generation, which goes up by one for each object: so a single comparison tells
+//! whether it is the one that is meant.
 //!
-//! `BUSY` is set while a thread has an object alone by a pin in the state word; of shared objects, while the favourite changes.
+//! `BUSY` is set while a thread has an object alone by a pin in the state word; of shared objects, while the favourite
+//! changes.
 //!
-//! Invariant: an object is taken by exactly one thread, that which set `TAKEN` after `ENDED` was set, there were no pins, and the favourite was not inside.
-//! `tests/loom_pins.rs` is the model.
+//! Invariant: an object is taken by exactly one thread, that which set `TAKEN` after `ENDED` was set, there were no
+//! pins, and the favourite was not inside. `tests/loom_pins.rs` is the model.
 
 use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::barrier;
-use crate::shortcut::{Entered, Key, Shortcut};
-use crate::visitor::Visitor;
+use crate::biased::shortcut::{Entered, Key, Shortcut};
+use crate::biased::visitor::Visitor;
 
 const PINS: u64 = (1 << 24) - 1;
 const LIVE: u64 = 1 << 24;
@@ -38,10 +42,12 @@ const NAME_SHIFT: u32 = 28;
 const IN_A_ROW_FIRST: u32 = if cfg!(loom) { 1 } else { 16 };
 const IN_A_ROW_LAST: u32 = if cfg!(loom) { 1 } else { 1 << 16 };
 
-/// The users of one object after the other, each of which has the next name. `ALONE`: one thread at a time has the object.
+/// The users of one object after the other, each of which has the next name. `ALONE`: one thread at a time has the
+/// object.
 pub struct Pins<const ALONE: bool> {
     state: AtomicU64,
-    /// The shortcut of the last favourite, who may be inside still; 0 if nobody can be. Written by whoever has the object alone, has set `BUSY`, or takes it away.
+    /// The shortcut of the last favourite, who may be inside still; 0 if nobody can be. Written by whoever has the
+    /// object alone, has set `BUSY`, or takes it away.
     shortcut: AtomicUsize,
     /// What leads here by a shortcut. Written before the first one does.
     word: AtomicU64,
@@ -74,16 +80,16 @@ impl From<Entered> for Held {
 
 /// There is no pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct NotPinned {
     /// Why.
-    pub why: Refusal,
+    pub why: WhyNot,
     /// The object has been ended, and is to be taken away by whoever is told this: the only one.
     pub is_last: bool,
 }
 
 /// Why an object cannot be pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum WhyNot {
     /// It was never there.
     Never,
     /// It has been ended.
@@ -119,22 +125,22 @@ impl<const ALONE: bool> Pins<ALONE> {
         self.state.store(self.name() | LIVE, Ordering::Release);
     }
 
-    /// Pins the object of this name, which differs from that of the first one in how often it was counted up only. Never waits. Whoever has a shortcut enters by that instead
-    /// ([`crate::Shortcuts::enter`]).
+    /// Pins the object of this name, which differs from that of the first one in how often it was counted up only.
+    /// Never waits. Whoever has a shortcut enters by that instead ([`crate::Shortcuts::enter`]).
     ///
     /// # Errors
-    /// Why there is no such object to be pinned, see [`Refused`]. Also if the name is another one altogether.
-    pub fn pin(&self, name: u64) -> Result<Held, Refused> {
+    /// Why there is no such object to be pinned, see [`NotPinned`]. Also if the name is another one altogether.
+    pub fn pin(&self, name: u64) -> Result<Held, NotPinned> {
         self.count(Some(name))
     }
 
     /// Pins whatever object is there. Never waits.
-    pub fn pin_any(&self) -> Result<Held, Refused> {
+    pub fn pin_any(&self) -> Result<Held, NotPinned> {
         self.count(None)
     }
 
-    /// Ends a pin. True for the one who is to take the object away and to call [`Pins::next`] then. `way` tells what leads to the object, if the calling thread is to have a
-    /// shortcut there: always the same.
+    /// Ends a pin. True for the one who is to take the object away and to call [`Pins::next`] then. `way` tells what
+    /// leads to the object, if the calling thread is to have a shortcut there: always the same.
     #[inline(always)]
     #[must_use = "the last one takes the object away"]
     pub fn unpin(&self, held: Held, way: impl FnOnce() -> (Key, *const ())) -> bool {
@@ -146,13 +152,15 @@ impl<const ALONE: bool> Pins<ALONE> {
 
     /// Ends the object: it cannot be pinned any more. By one who has pinned it. True for exactly one of those who try.
     pub fn end(&self) -> bool {
-        // Acquire: pairs with: pins/favour. Either we see the new favourite's shortcut, or it sees that the object was ended.
+        // Acquire: pairs with: pins/favour. Either we see the new favourite's shortcut, or it sees that the object was
+        // ended.
         let is_first = self.state.fetch_or(ENDED, Ordering::Acquire) & ENDED == 0;
         self.close();
         is_first
     }
 
-    /// The object was taken away: tells the name of the one that may come next. Only for the one who was told to take it.
+    /// The object was taken away: tells the name of the one that may come next. Only for the one who was told to take
+    /// it.
     pub fn next(&self) -> u64 {
         let name = self.name() + Self::STEP;
         self.shortcut.store(0, Ordering::Relaxed);
@@ -184,16 +192,18 @@ impl<const ALONE: bool> Pins<ALONE> {
 
     /// Pins it in the state word, or says why not.
     #[inline(never)]
-    fn count(&self, name: Option<u64>) -> Result<Held, Refused> {
-        // Pairs with: pins/leave. It may have looked as if this thread were inside: then the object may have been left to it.
+    fn count(&self, name: Option<u64>) -> Result<Held, NotPinned> {
+        // Pairs with: pins/leave. It may have looked as if this thread were inside: then the object may have been left
+        // to it.
         barrier::light_within();
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             if let Some(why) = Self::refusal(state, name) {
                 // Also if it is not the one that is meant, see above.
-                return Err(Refused { why, is_last: state & ENDED != 0 && self.take() });
+                return Err(NotPinned { why, is_last: state & ENDED != 0 && self.take() });
             }
-            // Acquire: pairs with: pins/live, pins/unpin. What whoever had it alone before did is before what this thread does.
+            // Acquire: pairs with: pins/live, pins/unpin. What whoever had it alone before did is before what this
+            // thread does.
             match self.state.compare_exchange_weak(state, state + Self::SHARE, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(changed) => state = changed,
@@ -203,30 +213,30 @@ impl<const ALONE: bool> Pins<ALONE> {
     }
 
     /// Why the object of this name, or whichever is there, cannot be pinned in this state.
-    fn refusal(state: u64, name: Option<u64>) -> Option<Refusal> {
+    fn refusal(state: u64, name: Option<u64>) -> Option<WhyNot> {
         let now = named(state);
         let wanted = name.unwrap_or(now);
         // Before an object is there, its name is.
         if wanted > now || (wanted == now && state & LIVE == 0) {
-            Some(Refusal::Never)
+            Some(WhyNot::Never)
         } else if wanted < now || state & ENDED != 0 {
-            Some(Refusal::Ended)
+            Some(WhyNot::Ended)
         } else if (ALONE && state & BUSY != 0) || state & PINS == PINS {
-            Some(Refusal::Busy)
+            Some(WhyNot::Busy)
         } else {
             None
         }
     }
 
     /// With the object alone as far as the state word goes.
-    fn shut_out_favourite(&self) -> Result<Held, Refused> {
+    fn shut_out_favourite(&self) -> Result<Held, NotPinned> {
         if let Some(shortcut) = self.shortcut() {
             if shortcut.close(self.word()) && !is_own(shortcut) {
                 // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
                 barrier::heavy_within();
             }
             if shortcut.is_inside(self.word()) {
-                return Err(Refused { why: Refusal::Busy, is_last: self.discount() });
+                return Err(NotPinned { why: WhyNot::Busy, is_last: self.discount() });
             }
             self.shortcut.store(0, Ordering::Relaxed);
         }
@@ -240,7 +250,8 @@ impl<const ALONE: bool> Pins<ALONE> {
     }
 
     fn discount(&self) -> bool {
-        // Release: pairs with: pins/unpin. What this thread did with the object is before whoever has it next, or takes it away.
+        // Release: pairs with: pins/unpin. What this thread did with the object is before whoever has it next, or takes
+        // it away.
         let before = self.state.fetch_sub(Self::SHARE, Ordering::Release);
         before & ENDED != 0 && before & PINS == 1 && self.take()
     }
@@ -260,7 +271,8 @@ impl<const ALONE: bool> Pins<ALONE> {
         }
         if let Some(shortcut) = self.shortcut() {
             if !is_own(shortcut) {
-                // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside, and leave it the object.
+                // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside, and leave
+                // it the object.
                 barrier::heavy_within();
             }
             if shortcut.is_inside(self.word()) {
@@ -310,7 +322,8 @@ impl<const ALONE: bool> Pins<ALONE> {
         self.in_a_row.store(0, Ordering::Relaxed);
     }
 
-    /// Takes the right away from who has it, unless that is inside: it would not be seen there any more. Only by whoever has set `BUSY`.
+    /// Takes the right away from who has it, unless that is inside: it would not be seen there any more. Only by
+    /// whoever has set `BUSY`.
     fn is_free_of_favourite(&self) -> bool {
         let (Some(shortcut), word) = (self.shortcut(), self.word()) else { return true };
         if shortcut.is_inside(word) {
@@ -318,7 +331,8 @@ impl<const ALONE: bool> Pins<ALONE> {
         }
         shortcut.close(word);
         if !is_own(shortcut) {
-            // Also if whoever ends the object has closed it just now. Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
+            // Also if whoever ends the object has closed it just now. Pairs with: pins/leave. Either the favourite sees
+            // that it was closed, or we see it inside.
             barrier::heavy_within();
         }
         !shortcut.is_inside(word)

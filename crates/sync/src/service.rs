@@ -1,7 +1,7 @@
 //! The threads that DECK starts for itself, and their names.
 //!
-//! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of the program:
-//! no wait of the program's ends because a service is awake.
+//! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of
+//! the program: no wait of the program's ends because a service is awake.
 
 use std::thread::{Builder, JoinHandle};
 #[cfg(not(loom))]

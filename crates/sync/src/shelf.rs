@@ -1,8 +1,9 @@
 //! Where threads of a process lay out arrays for one another to read, with no copy.
 //!
-//! An array lies there while the thread that owns it is in a call. When the thread leaves the call for a while, a copy takes
-//! its place, so that the owner has its array back; and it is not given back while anybody reads. So whoever reads does so for a short time only,
-//! and waits for nothing meanwhile. The array of a call that goes on without its thread belongs to the shelf as well as to the call, and stays where it is.
+//! An array lies there while the thread that owns it is in a call. When the thread leaves the call for a while, a copy
+//! takes its place, so that the owner has its array back; and it is not given back while anybody reads. So whoever
+//! reads does so for a short time only, and waits for nothing meanwhile. The array of a call that goes on without its
+//! thread belongs to the shelf as well as to the call, and stays where it is.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -76,7 +77,8 @@ struct Lent {
     bytes: usize,
 }
 
-// SAFETY: it stands for a `&[u8]`, which any thread may read: `Shelf::lend` keeps the array borrowed until the place says something else.
+// SAFETY: it stands for a `&[u8]`, which any thread may read: `Shelf::lend` keeps the array borrowed until the place
+// says something else.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
@@ -88,8 +90,8 @@ impl Shelf {
         Shelf { places: RwLock::new((0..places).map(|_| empty()).collect()) }
     }
 
-    /// Acts while `array` lies at `place` for `call`, and leaves there what is to stay then. A copy is what others read also while the same call is
-    /// gone on with. Blocks while others read. An empty array is not laid out.
+    /// Acts while `array` lies at `place` for `call`, and leaves there what is to stay then. A copy is what others read
+    /// also while the same call is gone on with. Blocks while others read. An empty array is not laid out.
     ///
     /// # Panics
     /// If there is no such place, or `act` panics: then nothing stays.
@@ -137,8 +139,8 @@ impl Shelf {
         Given { shelf: self.clone(), place, call }
     }
 
-    /// What lies on the shelf, as long as it is looked at. Blocks while somebody lays out an array or takes one back; while it is looked at others
-    /// are kept from that.
+    /// What lies on the shelf, as long as it is looked at. Blocks while somebody lays out an array or takes one back;
+    /// while it is looked at others are kept from that.
     pub fn look(&self) -> Look<'_> {
         Look(read(&self.places))
     }
@@ -160,7 +162,8 @@ impl Drop for Lending<'_> {
     }
 }
 
-/// An array that was given to a shelf, for a call that has not ended. It is taken back when this is dropped; that blocks while others read.
+/// An array that was given to a shelf, for a call that has not ended. It is taken back when this is dropped; that
+/// blocks while others read.
 #[derive(Debug)]
 #[must_use = "nobody finds the array any more when this is dropped"]
 pub struct Given {
@@ -184,7 +187,8 @@ impl Drop for Given {
 
 impl Lent {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: initialised and borrowed until the place says something else, which needs the lock that whoever is here holds.
+        // SAFETY: initialised and borrowed until the place says something else, which needs the lock that whoever is
+        // here holds.
         unsafe { NonNull::slice_from_raw_parts(self.begin, self.bytes).as_ref() }
     }
 }

@@ -7,8 +7,8 @@ use std::ptr;
 const OWN_FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Acts while a write to a pipe or socket that nobody reads any more fails, and that is all: for descriptors of a program that such a write would end.
-/// Other threads notice nothing.
+/// Acts while a write to a pipe or socket that nobody reads any more fails, and that is all: for descriptors of a
+/// program that such a write would end. Other threads notice nothing.
 pub fn without_broken_pipe<R>(act: impl FnOnce() -> R) -> R {
     let mut pipe = empty();
     let mut pending = empty();
@@ -20,7 +20,8 @@ pub fn without_broken_pipe<R>(act: impl FnOnce() -> R) -> R {
     };
     let before = change(libc::SIG_BLOCK, &pipe);
     let result = act();
-    // One that was pending before is the program's own, and stays. A write raises it for the thread that writes, so it is there by now or not at all.
+    // One that was pending before is the program's own, and stays. A write raises it for the thread that writes, so it
+    // is there by now or not at all.
     if !was_pending {
         take(&pipe);
     }
@@ -28,8 +29,8 @@ pub fn without_broken_pipe<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Acts while no signal comes to the calling thread but those of its own faults. A thread that is started meanwhile takes no signal that a thread of the program
-/// waits for.
+/// Acts while no signal comes to the calling thread but those of its own faults. A thread that is started meanwhile
+/// takes no signal that a thread of the program waits for.
 pub fn while_blocked<R>(act: impl FnOnce() -> R) -> R {
     let mut all = empty();
     // SAFETY: a set that is the caller's own and initialised.

@@ -13,11 +13,12 @@ use crate::locks::{lock, read, write};
 // The record is never touched under loom's scheduler, so it keeps to std.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The events a thread sleeps on; valid while they are in the record, because the sleeper takes them out before it goes on.
+/// The events a thread sleeps on; valid while they are in the record, because the sleeper takes them out before it goes
+/// on.
 struct Bed(Vec<*const Event>);
 
-// SAFETY: `Event` is Sync, and the pointers are dereferenced only under the record's lock while the sleeper still borrows
-// the events.
+// SAFETY: `Event` is Sync, and the pointers are dereferenced only under the record's lock while the sleeper still
+// borrows the events.
 unsafe impl Send for Bed {}
 
 struct Record {
@@ -66,13 +67,14 @@ fn own_crowd() -> Option<Arc<dyn Crowd>> {
 /// The crowd of the job that this process has joined last.
 static HOME: RwLock<Option<Weak<dyn Crowd>>> = RwLock::new(None);
 
-/// From now on threads that have not waited for anything of a job yet count as belonging to `crowd`, as long as it lives.
+/// From now on threads that have not waited for anything of a job yet count as belonging to `crowd`, as long as it
+/// lives.
 pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
     *write(&HOME) = Some(Arc::downgrade(crowd));
 }
 
-/// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else that of
-/// the job that this process has joined last, or else of this process alone.
+/// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else
+/// that of the job that this process has joined last, or else of this process alone.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
     let home = || read(&HOME).as_ref().and_then(Weak::upgrade);
     own_crowd().or_else(home).unwrap_or_else(Alone::shared)
@@ -90,8 +92,8 @@ pub fn set_locker_number(number: u32) {
     let _ = LOCKER.try_with(|locker| locker.set(Some(number)));
 }
 
-/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd, and those who
-/// look on are told what it waits for. Without end.
+/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd, and those
+/// who look on are told what it waits for. Without end.
 pub fn rest_while<T>(about: &About<'_>, blocks: impl FnOnce() -> T) -> T {
     struct Resume(Arc<dyn Crowd>);
     impl Drop for Resume {
@@ -121,7 +123,8 @@ impl Canceller {
 
     /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks.
     pub fn cancel(&self) {
-        // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees it.
+        // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees
+        // it.
         self.0.cancelled.store(true, Ordering::SeqCst);
         let bed = lock(&self.0.bed);
         for event in &bed.0 {

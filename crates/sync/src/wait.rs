@@ -1,37 +1,49 @@
 //! The only wait loop of DECK.
 //!
-//! A wait goes through up to three stages. It *spins* for about what a sleep costs ([`crate::spin`]), as long as there is a core for
-//! every runnable thread of the job; with more threads than cores it *yields* instead, at once or after a few looks
-//! ([`crate::patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure
-//! sleeping each lose by a factor of a hundred somewhere.
+//! A wait goes through up to three stages. It *spins* for about what a sleep costs ([`crate::wait::spin`]), as long as
+//! there is a core for every runnable thread of the job; with more threads than cores it *yields* instead, at once or
+//! after a few looks ([`crate::wait::patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs
+//! nothing. Pure spinning and pure sleeping each lose by a factor of a hundred somewhere.
 //!
 //! Before it sleeps, a waiter asks those who will make its condition true to ring the event ([`Waiting::arm`]), has the
 //! kernel run a fence everywhere ([`crate::barrier::heavy`]), and looks once more. The one who makes it true does so,
 //! passes a light fence, and looks whether it is to ring. One of the two sees the other: no wake-up is lost.
 //!
-//! But a kernel may leave a core out of that fence ([`crate::barrier`]). So a sleeper that nobody rings looks again, and everywhere
-//! ([`Waiting::look_everywhere`]): after a millisecond or at its alarm ([`crate::alarm`]), when all that was written before has long arrived, and then after a
-//! thousand times as long each time, for those whose question somebody else has asked.
+//! But a kernel may leave a core out of that fence ([`crate::barrier`]). So a sleeper that nobody rings looks again,
+//! and everywhere ([`Waiting::look_everywhere`]): after a millisecond or at its alarm ([`crate::wait::alarm`]), when
+//! all that was written before has long arrived, and then after a thousand times as long each time, for those whose
+//! question somebody else has asked.
+
+pub(crate) mod alarm;
+pub(crate) mod away;
+pub(crate) mod habit;
+pub(crate) mod order;
+pub(crate) mod patience;
+#[cfg(not(loom))]
+pub(crate) mod sleepers;
+pub(crate) mod spin;
+pub(crate) mod spot;
+pub(crate) mod spread;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::about::About;
 use crate::atomic::{AtomicU32, Ordering};
-use crate::away::Away;
-use crate::cores::current_core;
 use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::patience::{self, LOOKS_AWAY, Patience};
-use crate::spot::Spot;
-use crate::{alarm, atomic, away, barrier, futex, order, spin, thread};
+use crate::machine::cores::current_core;
+use crate::wait::away::Away;
+use crate::wait::patience::{LOOKS_AWAY, Patience};
+use crate::wait::spot::Spot;
+use crate::{atomic, barrier, futex, thread};
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };
-/// Looks before the first pause between them. A pause leaves more of a core to its other hardware thread, and takes tens of
-/// nanoseconds: as long as an answer that is on its way.
+/// Looks before the first pause between them. A pause leaves more of a core to its other hardware thread, and takes
+/// tens of nanoseconds: as long as an answer that is on its way.
 const LOOKS_WITHOUT_PAUSE: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks between two looks at the clock. A model has no clock: it looks once and goes to sleep.
 const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
@@ -55,8 +67,8 @@ pub trait Waiting {
     /// Looks whether it is there; called very often, must be cheap and must not block.
     fn look(&mut self) -> Option<Self::Output>;
 
-    /// Whether the last look was at a line that another core reads, changes and writes: looks have time between them then. Not called where the core
-    /// is given away between looks.
+    /// Whether the last look was at a line that another core reads, changes and writes: looks have time between them
+    /// then. Not called where the core is given away between looks.
     fn away(&self) -> Away {
         Away::No
     }
@@ -67,22 +79,25 @@ pub trait Waiting {
         false
     }
 
-    /// The core was given away and is back: what the next look will need may be fetched all at once, as others may have written it.
+    /// The core was given away and is back: what the next look will need may be fetched all at once, as others may have
+    /// written it.
     fn expect(&self) {}
 
-    /// Something useful to do between two looks, while there is a core for every thread. True if it took as long as some looks.
+    /// Something useful to do between two looks, while there is a core for every thread. True if it took as long as
+    /// some looks.
     #[inline]
     fn meanwhile(&mut self) -> bool {
         false
     }
 
-    /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that sleeps; may be dear.
+    /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that
+    /// sleeps; may be dear.
     fn look_everywhere(&mut self) -> Option<Self::Output> {
         self.look()
     }
 
-    /// Asks whoever makes it true to notify the event from now on. Called before each sleep, of which a wait may have several; after it comes a heavy
-    /// fence and another look.
+    /// Asks whoever makes it true to notify the event from now on. Called before each sleep, of which a wait may have
+    /// several; after it comes a heavy fence and another look.
     fn arm(&mut self) {}
 
     /// A wait that has slept is over, however it ended.
@@ -93,8 +108,8 @@ pub trait Waiting {
         Whereabouts::Unknown
     }
 
-    /// Asks those who make it true to call this thread at `spot` from now on. True if they do. Called each time before the core is given
-    /// away; to be cheap if it is the same spot as before.
+    /// Asks those who make it true to call this thread at `spot` from now on. True if they do. Called each time before
+    /// the core is given away; to be cheap if it is the same spot as before.
     fn is_called_at(&mut self, _spot: Spot) -> bool {
         false
     }
@@ -195,8 +210,8 @@ pub fn wait<W: Waiting>(
     result
 }
 
-/// Waits that ended so until now found somebody in a crowd who needs this very core: then it is given away before anything else. Neither clock
-/// nor crowd is asked, which take as long as some of the work that is waited for.
+/// Waits that ended so until now found somebody in a crowd who needs this very core: then it is given away before
+/// anything else. Neither clock nor crowd is asked, which take as long as some of the work that is waited for.
 #[inline]
 fn give_way_at_once<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<W::Output> {
     if !patience::gives_way_at_once() || waiting.whereabouts() != Whereabouts::Here {
@@ -310,7 +325,8 @@ fn stay_awake<W: Waiting>(
     }
 }
 
-/// Before the core is given away in a crowd. Where the thread is called when there is something for it, which may be there already.
+/// Before the core is given away in a crowd. Where the thread is called when there is something for it, which may be
+/// there already.
 fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<Spot> {
     let spot = crowd.spot(current_core())?;
     if waiting.is_called_at(spot) {
@@ -324,7 +340,8 @@ fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<
     }
 }
 
-/// Sleeps. Where it can be told when what this thread waits for is due, it is awake by then, unless it would take a core from others.
+/// Sleeps. Where it can be told when what this thread waits for is due, it is awake by then, unless it would take a
+/// core from others.
 fn sleep_until_due<W: Waiting>(
     waiting: &mut W,
     events: &[&Event],
@@ -370,7 +387,8 @@ fn sleep<W: Waiting>(
         fn noted<'a>(event: &&'a Event) -> (&'a AtomicU32, u32) {
             (event.word(), event.count())
         }
-        // Mostly it is one event. Giving memory back would be dear right after a long sleep, when nothing of it is in caches.
+        // Mostly it is one event. Giving memory back would be dear right after a long sleep, when nothing of it is in
+        // caches.
         let (mut one, mut many);
         let words: &mut [_] = match events {
             [event] => {
@@ -407,7 +425,8 @@ fn sleep<W: Waiting>(
             futex::sleep_any(words, Some(time));
             crowd.resume();
             let is_rung = || words.iter().any(|(word, count)| word.load(Ordering::Relaxed) != *count);
-            // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is on its way.
+            // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is
+            // on its way.
             let found = if cfg!(loom) || is_rung() || now_ns() < nap_ends {
                 waiting.look()
             } else if alarm.is_some_and(|alarm| alarm <= nap_ends) {

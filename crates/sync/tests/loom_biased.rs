@@ -1,5 +1,5 @@
-//! Models of the biased lock: one thread at a time is inside, and sees what the one before it did, however the right to enter
-//! freely is won and taken away. Loom's cell notices when two threads touch the value.
+//! Models of the biased lock: one thread at a time is inside, and sees what the one before it did, however the right to
+//! enter freely is won and taken away. Loom's cell notices when two threads touch the value.
 #![cfg(loom)]
 
 mod bounded;
@@ -13,8 +13,8 @@ use bounded::bounded;
 
 /// The favourite enters again and again while another thread comes.
 ///
-/// Seen to fail: without the heavy fence; without the light fence; without the second look at the favourite; without the look
-/// at whether the favourite is inside; with a relaxed store when it leaves.
+/// Seen to fail: without the heavy fence; without the light fence; without the second look at the favourite; without
+/// the look at whether the favourite is inside; with a relaxed store when it leaves.
 #[test]
 fn a_favourite_and_another_are_never_inside_together() {
     bounded(4, || {

@@ -1,8 +1,9 @@
-//! Whoever passes a phase sees what every member wrote before it arrived, and no member sleeps for ever: a lost wake-up shows
-//! as a deadlock.
+//! Whoever passes a phase sees what every member wrote before it arrived, and no member sleeps for ever: a lost wake-up
+//! shows as a deadlock.
 //!
-//! Two or three members, alone and in parties of two, flags as they are in a new meeting. Where there are three, only the first
-//! waits: the others arrive and go. Three with sleep are too many to run in every order: at most two preemptions there.
+//! Two or three members, alone and in parties of two, flags as they are in a new meeting. Where there are three, only
+//! the first waits: the others arrive and go. Three with sleep are too many to run in every order: at most two
+//! preemptions there.
 #![cfg(loom)]
 
 use std::sync::Arc;

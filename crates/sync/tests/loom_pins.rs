@@ -1,12 +1,12 @@
-//! Models of pins: an object is never taken away under its users, and exactly once; one that is used alone is used by one thread at a time. Loom's cell
-//! notices when somebody touches the object beside whoever writes it.
+//! Models of pins: an object is never taken away under its users, and exactly once; one that is used alone is used by
+//! one thread at a time. Loom's cell notices when somebody touches the object beside whoever writes it.
 #![cfg(loom)]
 
 mod bounded;
 
 use std::sync::Arc;
 
-use deck_sync::{Held, Key, Pins, Refusal, Refused, Shortcuts};
+use deck_sync::{Held, Key, NotPinned, Pins, Shortcuts, WhyNot};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
@@ -41,11 +41,11 @@ impl<const ALONE: bool> Object<ALONE> {
     }
 
     /// Pins it for as long as `visit` takes. Whoever is told so takes it away.
-    fn visit(&self, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
+    fn visit(&self, visit: impl FnOnce(&Self)) -> Result<(), WhyNot> {
         self.visit_named(NAME, visit)
     }
 
-    fn visit_named(&self, name: u64, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
+    fn visit_named(&self, name: u64, visit: impl FnOnce(&Self)) -> Result<(), WhyNot> {
         let (result, is_last) = match self.pin(name) {
             Ok(held) => {
                 // Others run between two looks at something that is shared.
@@ -54,7 +54,7 @@ impl<const ALONE: bool> Object<ALONE> {
                 assert_eq!(self.taken(), 0, "it was taken away");
                 (Ok(()), self.pins.unpin(held, || self.way(NAME)))
             }
-            Err(Refused { why, is_last }) => (Err(why), is_last),
+            Err(NotPinned { why, is_last }) => (Err(why), is_last),
         };
         if is_last {
             // SAFETY: loom sees whether anybody else touches it.
@@ -66,7 +66,7 @@ impl<const ALONE: bool> Object<ALONE> {
     }
 
     /// By a shortcut, if there is one.
-    fn pin(&self, name: u64) -> Result<Held, Refused> {
+    fn pin(&self, name: u64) -> Result<Held, NotPinned> {
         let entered = Shortcuts::of_this_thread().and_then(|shortcuts| shortcuts.enter(self.way(name).0));
         match entered {
             Some(entered) => {
@@ -81,17 +81,17 @@ impl<const ALONE: bool> Object<ALONE> {
         (Key { at: 0, word: name | self.number, session: 1 }, std::ptr::from_ref(self).cast())
     }
 
-    fn read(&self) -> Result<(), Refusal> {
+    fn read(&self) -> Result<(), WhyNot> {
         // SAFETY: loom sees whether anybody writes it meanwhile.
         self.visit(|this| this.value.with(|value| assert_ne!(unsafe { *value }, u32::MAX)))
     }
 
-    fn add(&self) -> Result<(), Refusal> {
+    fn add(&self) -> Result<(), WhyNot> {
         // SAFETY: loom sees whether anybody else touches it meanwhile.
         self.visit(|this| this.value.with_mut(|value| unsafe { *value += 1 }))
     }
 
-    fn end(&self) -> Result<(), Refusal> {
+    fn end(&self) -> Result<(), WhyNot> {
         self.visit(|this| assert!(this.pins.end()))
     }
 
@@ -102,9 +102,10 @@ impl<const ALONE: bool> Object<ALONE> {
 
 /// The favourite comes again while another thread ends the object.
 ///
-/// Seen to fail: without the light fences when the favourite enters and leaves, or before a pin is counted; without the second look at the shortcut; without the heavy fence, the
-/// look at the favourite or `TAKEN` when the object is taken; without the fence when another one becomes the favourite; with a refused pin or a favourite that does not take what was
-/// left to it; with a favourite that leaves relaxed.
+/// Seen to fail: without the light fences when the favourite enters and leaves, or before a pin is counted; without the
+/// second look at the shortcut; without the heavy fence, the look at the favourite or `TAKEN` when the object is taken;
+/// without the fence when another one becomes the favourite; with a refused pin or a favourite that does not take what
+/// was left to it; with a favourite that leaves relaxed.
 #[test]
 fn what_is_ended_under_its_favourite_is_taken_once() {
     bounded(4, || {
@@ -113,10 +114,10 @@ fn what_is_ended_under_its_favourite_is_taken_once() {
         let other = thread::spawn(move || other.end().unwrap());
         let result = object.read();
         other.join().unwrap();
-        assert!(matches!(result, Ok(()) | Err(Refusal::Ended)));
+        assert!(matches!(result, Ok(()) | Err(WhyNot::Ended)));
         // Before anybody else looks, who would take what was left.
         assert_eq!(object.taken(), 1);
-        assert_eq!(object.read(), Err(Refusal::Ended));
+        assert_eq!(object.read(), Err(WhyNot::Ended));
     });
 }
 
@@ -131,14 +132,15 @@ fn what_is_ended_under_a_favourite_that_means_another_one_is_taken_once() {
         let other = thread::spawn(move || other.end().unwrap());
         let result = object.visit_named(NAME - Pins::<false>::STEP, |_| ());
         other.join().unwrap();
-        assert_eq!(result, Err(Refusal::Ended));
+        assert_eq!(result, Err(WhyNot::Ended));
         assert_eq!(object.taken(), 1);
     });
 }
 
 /// The favourite ends the object while another thread comes, which may become the favourite.
 ///
-/// Seen to fail: with a right that moves away from under the favourite; if the end does not close the shortcut, or a shortcut to what was ended meanwhile stays open.
+/// Seen to fail: with a right that moves away from under the favourite; if the end does not close the shortcut, or a
+/// shortcut to what was ended meanwhile stays open.
 #[test]
 fn what_its_favourite_ends_is_taken_once() {
     bounded(4, || {
@@ -147,9 +149,9 @@ fn what_its_favourite_ends_is_taken_once() {
         let other = thread::spawn(move || [other.read(), other.read()]);
         object.end().unwrap();
         let results = other.join().unwrap();
-        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Ended))));
+        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(WhyNot::Ended))));
         assert_eq!(object.taken(), 1);
-        assert_eq!(object.read(), Err(Refusal::Ended));
+        assert_eq!(object.read(), Err(WhyNot::Ended));
     });
 }
 
@@ -166,14 +168,16 @@ fn the_right_moves_between_those_who_share() {
         });
         object.end().unwrap();
         let results = others.map(|other| other.join().unwrap());
-        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Ended))));
+        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(WhyNot::Ended))));
         assert_eq!(object.taken(), 1);
     });
 }
 
-/// The favourite and another thread use an object alone: each either has it or is told that it is busy, and in the end it is free.
+/// The favourite and another thread use an object alone: each either has it or is told that it is busy, and in the end
+/// it is free.
 ///
-/// Seen to fail: with a favourite that enters without a fence or a second look; without the fence when its shortcut is closed; with a relaxed counted pin.
+/// Seen to fail: with a favourite that enters without a fence or a second look; without the fence when its shortcut is
+/// closed; with a relaxed counted pin.
 #[test]
 fn alone_is_alone() {
     bounded(4, || {
@@ -184,7 +188,7 @@ fn alone_is_alone() {
         let others = other.join().unwrap();
         let results = [own, others];
         let added = results.as_flattened().iter().filter(|result| result.is_ok()).count() as u32;
-        assert!(results.as_flattened().iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Busy))));
+        assert!(results.as_flattened().iter().all(|result| matches!(result, Ok(()) | Err(WhyNot::Busy))));
         assert_eq!(object.add(), Ok(()));
         // SAFETY: no other thread is left.
         assert_eq!(object.value.with(|value| unsafe { *value }), added + 1);
@@ -194,7 +198,8 @@ fn alone_is_alone() {
 
 /// The favourite's shortcut comes to lead to another object while another thread uses the one that it led to.
 ///
-/// Seen to fail: with a look at who is inside that is relaxed, or a counted pin that ends relaxed; with shortcuts that are opened and closed relaxed.
+/// Seen to fail: with a look at who is inside that is relaxed, or a counted pin that ends relaxed; with shortcuts that
+/// are opened and closed relaxed.
 #[test]
 fn a_shortcut_leads_elsewhere() {
     bounded(4, || {
@@ -214,7 +219,8 @@ fn a_shortcut_leads_elsewhere() {
 
 /// One of the two ends it.
 ///
-/// Seen to fail: with a look at the favourite only if the shortcut has just been closed, or one that is closed relaxed; if whoever has ended the object becomes its favourite.
+/// Seen to fail: with a look at the favourite only if the shortcut has just been closed, or one that is closed relaxed;
+/// if whoever has ended the object becomes its favourite.
 #[test]
 fn what_is_used_alone_and_ended_is_taken_once() {
     for favourite_ends in [false, true] {
@@ -223,19 +229,19 @@ fn what_is_used_alone_and_ended_is_taken_once() {
             let other = object.clone();
             let run = |object: Arc<Object<true>>, ends: bool| {
                 if ends {
-                    while object.end() == Err(Refusal::Busy) {
+                    while object.end() == Err(WhyNot::Busy) {
                         thread::yield_now();
                     }
                 } else {
                     let results = [object.add(), object.add()];
-                    assert!(!results.contains(&Err(Refusal::Never)));
+                    assert!(!results.contains(&Err(WhyNot::Never)));
                 }
             };
             let other = thread::spawn(move || run(other, !favourite_ends));
             run(object.clone(), favourite_ends);
             other.join().unwrap();
             assert_eq!(object.taken(), 1);
-            assert_eq!(object.add(), Err(Refusal::Ended));
+            assert_eq!(object.add(), Err(WhyNot::Ended));
         });
     }
 }

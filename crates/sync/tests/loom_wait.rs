@@ -1,7 +1,7 @@
 //! Models of the wait loop and of the asymmetric fence: no wake-up is lost. A lost one shows as a deadlock.
 //!
-//! Loom knows the futex as one lock and one condition variable, and a wait that does not spin. Weakenings that were seen to
-//! fail are named at each model.
+//! Loom knows the futex as one lock and one condition variable, and a wait that does not spin. Weakenings that were
+//! seen to fail are named at each model.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -69,8 +69,8 @@ fn visit(door: &Door, marks: bool) {
     wait(&mut Visitor { door, marks }, &[&door.event], &crowd, Deadline::NEVER).expect("there is no deadline");
 }
 
-/// Each side writes its word and reads the other's: with the light fence on one side and the heavy one on the other, at least
-/// one of them sees the other.
+/// Each side writes its word and reads the other's: with the light fence on one side and the heavy one on the other, at
+/// least one of them sees the other.
 ///
 /// Seen to fail: without either fence.
 #[test]
@@ -92,11 +92,11 @@ fn of_a_light_and_a_heavy_fence_one_side_sees_the_other() {
     });
 }
 
-/// One waits and marks the door cold before it sleeps; one brings something and rings only at a cold door; twice, so that
-/// the door is hot again in between.
+/// One waits and marks the door cold before it sleeps; one brings something and rings only at a cold door; twice, so
+/// that the door is hot again in between.
 ///
-/// Seen to fail: without the heavy fence or without the look after `arm` in `wait`; without the light fence in `bring`; with
-/// a `notify` that does not count.
+/// Seen to fail: without the heavy fence or without the look after `arm` in `wait`; without the light fence in `bring`;
+/// with a `notify` that does not count.
 #[test]
 fn whoever_rings_only_at_a_cold_door_wakes_the_one_who_marked_it() {
     loom::model(|| {
@@ -119,8 +119,8 @@ fn whoever_rings_only_at_a_cold_door_wakes_the_one_who_marked_it() {
 /// Loom takes sequentially consistent accesses for weaker than they are, so the model passes a light fence before it
 /// notifies, as rings do.
 ///
-/// Seen to fail: with a wake that wakes one only; without the heavy fence in `wait`; without the light fence; with a count
-/// that is noted after the look.
+/// Seen to fail: with a wake that wakes one only; without the heavy fence in `wait`; without the light fence; with a
+/// count that is noted after the look.
 #[test]
 fn one_notification_wakes_every_waiter() {
     // Three threads: at most two switches that nobody asked for.

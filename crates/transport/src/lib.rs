@@ -1,10 +1,10 @@
 //! One message to one node.
 //!
-//! A [`Parcel`] is a message's content with its element types. Over memory that the receiver's node lends
-//! ([`segment`]) it travels by one of three protocols, all announced through one ring of slots, so that order
-//! across protocols costs nothing: *short* (the content is in the slot), *buffered* (copied beside the ring) and
-//! *zero-copy* (the buffer itself is handed over, or written straight to where the receiver wants it). Which one is chosen
-//! by one function, [`protocol::choose`].
+//! A [`Parcel`] is a message's content with its element types. Over memory that the receiver's node lends ([`segment`])
+//! it travels by one of three protocols, all announced through one ring of slots, so that order across protocols costs
+//! nothing: *short* (the content is in the slot), *buffered* (copied beside the ring) and *zero-copy* (the buffer
+//! itself is handed over, or written straight to where the receiver wants it). Which one is chosen by one function,
+//! [`protocol::choose`].
 //!
 //! Nothing here waits: a full ring is an answer ([`Refusal`]), and what to wait on is told.
 

@@ -1,9 +1,9 @@
 //! The content of a message: bytes in front, element types behind.
 //!
 //! Content up to [`INLINE`] bytes lives in the parcel itself; more lives in a library buffer that can be handed over.
-//! As long as all elements have one type, that type is a field of the parcel. With a second type, *runs* (type and bytes
-//! of consecutive elements of one type) are written at the end of the same memory, growing downwards, so that they travel
-//! with the buffer:
+//! As long as all elements have one type, that type is a field of the parcel. With a second type, *runs* (type and
+//! bytes of consecutive elements of one type) are written at the end of the same memory, growing downwards, so that
+//! they travel with the buffer:
 //!
 //! ```text
 //! 0        size                 capacity - 8 * runs      capacity
@@ -32,7 +32,8 @@ pub(crate) use travel::Small;
 pub const INLINE: usize = 62;
 /// The most bytes that inline content and its runs may take, so that they fit into a line with their types.
 const INLINE_MIXED: usize = 56;
-/// The shortest copy for which the content is fetched: a program that takes out element after element would fetch each line many times.
+/// The shortest copy for which the content is fetched: a program that takes out element after element would fetch each
+/// line many times.
 const FETCHED_FROM: usize = 256;
 /// Element code of content with several types.
 pub const MIXED: u8 = 255;
@@ -156,12 +157,13 @@ impl Parcel {
 
     /// The content. The nodes of a job are trusted not to change what they posted (DESIGN, promise 9).
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `size` bytes from `data` lie inside the inline array or the buffer (checked on receipt), are allocated, and
-        // change only through `&mut self` or after the buffer was found not to be shared.
+        // SAFETY: `size` bytes from `data` lie inside the inline array or the buffer (checked on receipt), are
+        // allocated, and change only through `&mut self` or after the buffer was found not to be shared.
         unsafe { std::slice::from_raw_parts(self.data().as_ptr(), self.size) }
     }
 
-    /// Fetches `bytes` bytes of the content from byte `from` on, or what there is of them: for whoever reads all of these.
+    /// Fetches `bytes` bytes of the content from byte `from` on, or what there is of them: for whoever reads all of
+    /// these.
     pub fn fetch(&self, from: usize, bytes: usize) {
         if let Store::Buffer(buffer) = &self.store {
             let from = from.min(self.size);
@@ -225,9 +227,9 @@ impl Parcel {
         Ok(())
     }
 
-    /// Whether `bytes` bytes of content may be written with nothing to be done before: the short way of most messages. What it takes stands between
-    /// a message that has come and its answer, and counts twice where that no longer fits into what the processor does ahead:
-    /// `docs/design/019-batons.md`.
+    /// Whether `bytes` bytes of content may be written with nothing to be done before: the short way of most messages.
+    /// What it takes stands between a message that has come and its answer, and counts twice where that no longer fits
+    /// into what the processor does ahead: `docs/design/019-batons.md`.
     #[inline]
     fn is_open_to(&self, bytes: usize) -> bool {
         match &self.store {
@@ -253,8 +255,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Content is about to be replaced as a whole: puts another buffer in place of one that others have read and that had better
-    /// rest or be fetched back. Nothing changes if there is none to be had.
+    /// Content is about to be replaced as a whole: puts another buffer in place of one that others have read and that
+    /// had better rest or be fetched back. Nothing changes if there is none to be had.
     fn let_rest(&mut self, bytes: usize, heap: &Arc<HeapMemory>) {
         if let Store::Buffer(buffer) = &mut self.store
             && buffer.wants_change()
@@ -289,8 +291,8 @@ impl Parcel {
             && goes_on
             && (1..=INLINE - self.size).contains(&bytes)
         {
-            // SAFETY: the line has room for `bytes` bytes behind `size`; `data` is readable (caller), and what the parcel holds itself
-            // ends before that.
+            // SAFETY: the line has room for `bytes` bytes behind `size`; `data` is readable (caller), and what the
+            // parcel holds itself ends before that.
             unsafe { copy_short(data, inline.0.as_mut_ptr().cast::<u8>().add(self.size), bytes) };
             (self.size, self.element) = (self.size + bytes, element);
             return Ok(());
@@ -316,8 +318,8 @@ impl Parcel {
         let too_large = || Error::new(ErrorKind::TooLarge, format!("packing {bytes} bytes onto {}", self.size));
         let size = self.size.checked_add(bytes).filter(|size| *size < 1 << 48).ok_or_else(too_large)?;
         if self.goes_on_with(element) && self.is_open_to(size) {
-            // SAFETY: there is room for `size` bytes that nobody else shares; `data` is readable (caller), and what the parcel holds itself
-            // ends before that.
+            // SAFETY: there is room for `size` bytes that nobody else shares; `data` is readable (caller), and what the
+            // parcel holds itself ends before that.
             unsafe { content::copy_packed(data, self.data_mut().as_ptr().add(self.size), bytes) };
             (self.size, self.element) = (size, element);
             return Ok(());
@@ -338,8 +340,8 @@ impl Parcel {
         let is_own = inside < self.size && bytes <= self.size - inside;
         self.detach(heap, size, runs)?;
         let data = if is_own { self.data().as_ptr().wrapping_add(inside).cast_const() } else { data };
-        // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own bytes, which end before
-        // the room begins; `data` is readable (caller).
+        // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own
+        // bytes, which end before the room begins; `data` is readable (caller).
         unsafe { content::copy_packed(data, self.data_mut().as_ptr().add(self.size), bytes) };
         if is_new_type {
             if self.runs == 0 {
@@ -363,16 +365,16 @@ impl Parcel {
         if self.size == 0 { 0 } else { self.runs.max(1) }
     }
 
-    /// Run `index`, or `None` past the last. Element codes and bytes may be anything if a peer wrote nonsense: the reader
-    /// checks them against [`Parcel::size`].
+    /// Run `index`, or `None` past the last. Element codes and bytes may be anything if a peer wrote nonsense: the
+    /// reader checks them against [`Parcel::size`].
     pub fn run(&self, index: usize) -> Option<Run> {
         if index >= self.run_count() {
             None
         } else if self.runs == 0 {
             Some(Run { element: self.element, bytes: self.size })
         } else {
-            // SAFETY: `runs` words lie between content and end (checked on receipt and in `detach`), 8-byte aligned as the
-            // end is a multiple of 8.
+            // SAFETY: `runs` words lie between content and end (checked on receipt and in `detach`), 8-byte aligned as
+            // the end is a multiple of 8.
             Some(Run::from_word(unsafe { self.run_address(index).read() }))
         }
     }
@@ -425,8 +427,8 @@ impl Parcel {
             result => result?,
         };
         let new_end = buffer.capacity();
-        // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes and
-        // `self.runs` runs at its end; the two are different memory.
+        // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes
+        // and `self.runs` runs at its end; the two are different memory.
         unsafe {
             content::copy_packed(self.data().as_ptr(), buffer.data().as_ptr(), self.size);
             let bytes = 8 * self.runs;

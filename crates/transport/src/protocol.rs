@@ -14,15 +14,16 @@ pub enum Protocol {
     Short,
     /// Protocol 2: the content is copied into the area beside the ring.
     Buffered,
-    /// Protocol 3: the buffer is handed over, or written straight to its destination.
+    /// Protocol 3: the buffer is handed over, or, on fabrics that can only be written, written straight to its
+    /// destination.
     ZeroCopy,
 }
 
 /// Sizes at which the choice changes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// The largest content that is copied (protocol 2) although it lies in a buffer that could be handed over. Measured:
-    /// `docs/design/016-thresholds.md`.
+    /// The largest content that is copied (protocol 2) although it lies in a buffer that could be handed over.
+    /// Measured: `docs/design/016-thresholds.md`.
     pub buffered_max: usize,
 }
 
@@ -34,7 +35,8 @@ impl Default for Thresholds {
 
 /// Chooses the protocol for `parcel`.
 ///
-/// 1. What fits into a slot goes into the slot: up to 120 bytes, and of those up to 62 raw ones, or 56 with types, in one of its lines.
+/// 1. What fits into a slot goes into the slot: up to 120 bytes, and of those up to 62 raw ones, or 56 with types, in
+///    one of its lines.
 /// 2. What is small enough to be copied for less than a hand-over costs is copied, as long as the area has room for it
 ///    (`area_max` bytes at a time) so that it never waits for more than a slot.
 /// 3. All else is zero-copy.

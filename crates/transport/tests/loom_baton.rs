@@ -1,4 +1,5 @@
-//! Models of the baton: two nodes that post to one another, whose messages go on one line in turn or through the slots of their rings.
+//! Models of the baton: two nodes that post to one another, whose messages go on one line in turn or through the slots
+//! of their rings.
 //!
 //! Everything runs on the code that ships. Weakenings that were seen to fail are named at each model.
 #![cfg(loom)]
@@ -28,8 +29,8 @@ fn take(ends: &mut Ends) -> u64 {
 
 /// Each message is answered before the next one.
 ///
-/// Seen to fail: with a relaxed store or load of the last word (torn); with a count of what was carried that is stored before the message is read
-/// (torn).
+/// Seen to fail: with a relaxed store or load of the last word (torn); with a count of what was carried that is stored
+/// before the message is read (torn).
 #[test]
 fn what_goes_to_and_fro_on_a_baton_is_neither_lost_nor_torn() {
     for make in [message as fn(u64) -> Parcel, small] {
@@ -52,11 +53,11 @@ fn what_goes_to_and_fro_on_a_baton_is_neither_lost_nor_torn() {
     }
 }
 
-/// Several are posted before there is an answer: the first on the baton, the others in slots, and what comes after the answer on the
-/// baton again, once the slots are known to be empty.
+/// Several are posted before there is an answer: the first on the baton, the others in slots, and what comes after the
+/// answer on the baton again, once the slots are known to be empty.
 ///
-/// Seen to fail: with a receiver that takes what a slot has without another look at the baton (reordered); with a sender that passes a message on
-/// whatever lies in slots (reordered).
+/// Seen to fail: with a receiver that takes what a slot has without another look at the baton (reordered); with a
+/// sender that passes a message on whatever lies in slots (reordered).
 #[test]
 fn messages_on_the_baton_and_in_slots_keep_their_order() {
     for make in [message as fn(u64) -> Parcel, small] {
@@ -89,8 +90,8 @@ fn answered_once() -> [Talker; 2] {
 
 /// One thread of a node posts the next message while another one takes the answer to the last.
 ///
-/// Seen to fail: with a message that counts as taken before it is read (torn). That a load may come after a later store loom does not know: the
-/// orderings of `baton/taken` rest on reasoning.
+/// Seen to fail: with a message that counts as taken before it is read (torn). That a load may come after a later store
+/// loom does not know: the orderings of `baton/taken` rest on reasoning.
 #[test]
 fn a_baton_is_not_written_before_another_thread_of_the_node_has_read_what_was_there() {
     bounded(3, || {
@@ -143,7 +144,8 @@ fn asked_by_another_thread(
     (ends, posting, other)
 }
 
-/// One thread of a node posts, another one retrieves, and what is posted is answered by two messages, on the baton and in a slot.
+/// One thread of a node posts, another one retrieves, and what is posted is answered by two messages, on the baton and
+/// in a slot.
 ///
 /// Seen to fail: with a message that is written before it counts as carried (the second answer is found first).
 #[test]

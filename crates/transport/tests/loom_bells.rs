@@ -9,10 +9,11 @@ use loom::thread;
 
 use loom_memory::{Memory, bounded};
 
-/// Two posters ring while the owner hears what has rung, whenever the count has changed. What was written before a bell is seen by then.
+/// Two posters ring while the owner hears what has rung, whenever the count has changed. What was written before a bell
+/// is seen by then.
 ///
-/// Seen to fail: with a load and a store in place of the exchange that takes bells down; with a relaxed exchange; with a bell that is set
-/// relaxed; with the notification before the bell.
+/// Seen to fail: with a load and a store in place of the exchange that takes bells down; with a relaxed exchange; with
+/// a bell that is set relaxed; with the notification before the bell.
 #[test]
 fn every_bell_is_heard() {
     bounded(3, || {

@@ -1,7 +1,8 @@
 //! Models of the ring: one or two threads of a node post, another node retrieves.
 //!
-//! Everything runs on the code that ships; only the memory is loom's, and rings are as small as they can be (4 slots, 1 or
-//! 2 messages), so that few messages go more than once around. Weakenings that were seen to fail are named at each model.
+//! Everything runs on the code that ships; only the memory is loom's, and rings are as small as they can be (4 slots, 1
+//! or 2 messages), so that few messages go more than once around. Weakenings that were seen to fail are named at each
+//! model.
 #![cfg(loom)]
 
 mod loom_memory;
@@ -45,8 +46,8 @@ fn post_over_laps((sender, mut ends): (Sender<Memory>, Ends), count: u64, make: 
 
 /// As many credits as slots: a slot is written again as soon as the credit for it is there.
 ///
-/// Seen to fail: with a relaxed store or load of the last word of a line (torn); with a tag that is the same in every lap
-/// (doubled); with a credit given before the slot was read (reordered, torn).
+/// Seen to fail: with a relaxed store or load of the last word of a line (torn); with a tag that is the same in every
+/// lap (doubled); with a credit given before the slot was read (reordered, torn).
 #[test]
 fn nothing_is_lost_doubled_reordered_or_torn_over_the_laps_of_a_ring() {
     bounded(3, || post_over_laps(loom_memory::ring(4), 6, message));
@@ -72,15 +73,15 @@ fn nothing_is_lost_doubled_reordered_or_torn_in_a_ring_with_one_credit() {
 
 /// Small messages, seven to a slot, which the receiver takes while more are added; the eighth begins another slot.
 ///
-/// Seen to fail: with a relaxed load of the last word of a slot (torn); with a receiver that leaves a slot as soon as the next
-/// one is in use, without another look at it, or that takes a slot for drained with each message (lost).
+/// Seen to fail: with a relaxed load of the last word of a slot (torn); with a receiver that leaves a slot as soon as
+/// the next one is in use, without another look at it, or that takes a slot for drained with each message (lost).
 #[test]
 fn small_messages_are_added_to_a_slot_while_it_is_read() {
     bounded(2, || post_over_laps(loom_memory::shared_ring(), 8, small));
 }
 
-/// Every other message closes the slot of the small one before it, over more than a lap: the slot that the receiver is at is not
-/// written again before it has left it.
+/// Every other message closes the slot of the small one before it, over more than a lap: the slot that the receiver is
+/// at is not written again before it has left it.
 ///
 /// Seen to fail: with a relaxed load of the last word.
 #[test]
@@ -126,10 +127,11 @@ fn post_all(sender: &Arc<Sender<Memory>>, values: &'static [u64]) -> thread::Joi
     })
 }
 
-/// Two threads of one node share a ring: each one's messages arrive in its order and none is lost, whoever publishes first.
+/// Two threads of one node share a ring: each one's messages arrive in its order and none is lost, whoever publishes
+/// first.
 ///
-/// Seen to fail: with a reservation by load and store instead of a compare-and-swap; with a relaxed store or load of the last
-/// word of a line.
+/// Seen to fail: with a reservation by load and store instead of a compare-and-swap; with a relaxed store or load of
+/// the last word of a line.
 #[test]
 fn threads_of_one_node_keep_their_own_order() {
     bounded(3, || {

@@ -1,7 +1,8 @@
 //! Models of sleeping at a ring: no wake-up is lost, on either side. A lost one shows as a deadlock.
 //!
-//! The receiver sleeps on the event of its mail box after it has marked the ring cold; a sender that waits for room sleeps on
-//! the event of the ring after it has asked for room. Both with `deck_sync::wait`, the only wait loop there is.
+//! The receiver sleeps on the event of its mail box after it has marked the ring cold; a sender that waits for room
+//! sleeps on the event of the ring after it has asked for room. Both with `deck_sync::wait`, the only wait loop there
+//! is.
 #![cfg(loom)]
 
 mod loom_memory;
@@ -48,8 +49,8 @@ fn retrieve(ends: &mut Ends) -> u64 {
     number(&parcel)
 }
 
-/// A ring as the threads of the posting node share it. They have one word to ask for room with: it is set by the first of
-/// them and cleared by the last, as the mail box does.
+/// A ring as the threads of the posting node share it. They have one word to ask for room with: it is set by the first
+/// of them and cleared by the last, as the mail box does.
 struct Poster {
     sender: Sender<Memory>,
     asking: Mutex<u32>,
@@ -101,11 +102,11 @@ fn post(poster: &Poster, value: u64) {
     wait(&mut waiting, &[poster.sender.room()], &crowd(), Deadline::NEVER).expect("no deadline");
 }
 
-/// The receiver marks the ring cold, has a fence run everywhere, looks, and sleeps; the sender writes a slot, passes a light
-/// fence, looks at the mark, and rings.
+/// The receiver marks the ring cold, has a fence run everywhere, looks, and sleeps; the sender writes a slot, passes a
+/// light fence, looks at the mark, and rings.
 ///
-/// Seen to fail: without the heavy fence in `wait`; without the light fence in `publish`; with the look at the mark before
-/// the slot is written; without the look after `arm`.
+/// Seen to fail: without the heavy fence in `wait`; without the light fence in `publish`; with the look at the mark
+/// before the slot is written; without the look after `arm`.
 #[test]
 fn a_message_wakes_a_receiver_that_goes_to_sleep() {
     bounded(3, || {
@@ -158,11 +159,11 @@ fn a_small_message_that_is_added_wakes_as_well() {
     });
 }
 
-/// The sender asks for room, has a fence run everywhere, tries again, and sleeps; the receiver gives the credit, passes a
-/// light fence, looks whether it was asked, and notifies.
+/// The sender asks for room, has a fence run everywhere, tries again, and sleeps; the receiver gives the credit, passes
+/// a light fence, looks whether it was asked, and notifies.
 ///
-/// Seen to fail: without the heavy fence in `wait`; without the light fence in `tell`; with the look at the question before
-/// the credit is given.
+/// Seen to fail: without the heavy fence in `wait`; without the light fence in `tell`; with the look at the question
+/// before the credit is given.
 #[test]
 fn a_credit_wakes_a_sender_that_goes_to_sleep() {
     bounded(3, || {

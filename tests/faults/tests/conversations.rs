@@ -1,5 +1,5 @@
-//! Two nodes that answer one another for long, so that their messages go on a baton: one of them is killed, stopped, or leaves in the middle, and
-//! somebody looks on.
+//! Two nodes that answer one another for long, so that their messages go on a baton: one of them is killed, stopped, or
+//! leaves in the middle, and somebody looks on.
 
 use deck_testkit::see::{self, cycle, told, waits};
 use deck_testkit::{Job, Process, SOON};
@@ -128,7 +128,8 @@ fn ring_to(job: &Job, mailbox: &str) -> Value {
     found["from"][0].take()
 }
 
-/// Has the two talk until a message of the one who asks lies on a baton, and nothing else anywhere: how long that takes is chance.
+/// Has the two talk until a message of the one who asks lies on a baton, and nothing else anywhere: how long that takes
+/// is chance.
 fn talk_until_passed(job: &Job, asking: &Process, answering: &Process, name: &str) {
     loop {
         begin(asking, answering, name, LONG, 40);

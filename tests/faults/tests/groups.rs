@@ -146,7 +146,8 @@ fn members_that_are_ahead_of_others_get_right_results() {
     job.end();
 }
 
-/// Members are ahead of the one that is stopped by different numbers of calls, and some wait for others that wait for it.
+/// Members are ahead of the one that is stopped by different numbers of calls, and some wait for others that wait for
+/// it.
 #[test]
 fn whom_members_that_are_ahead_wait_for_in_the_end_is_named_to_every_other() {
     for kind in ["bcast", "reduce", "gather", "scatter"] {
@@ -192,8 +193,8 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     job.end();
 }
 
-/// Three members of a group: the first, at whose node its board is, the one that came last, as index 1, and one that was stopped before
-/// the last could meet it.
+/// Three members of a group: the first, at whose node its board is, the one that came last, as index 1, and one that
+/// was stopped before the last could meet it.
 fn joined_beside_a_stopped_member(first_index: u32, stopped_index: u32, options: &str) -> (Job, [Process; 3]) {
     let job = Job::launched(PROGRAM);
     let members = job.nodes();

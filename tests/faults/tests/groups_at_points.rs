@@ -17,8 +17,9 @@ fn join_own(members: &[&Process]) {
     join_group("g", "own", members);
 }
 
-/// For each of some points and calls (the time that the victim comes by the point, the kind and its count): three members `join`
-/// and make many of these calls, of which one is killed; the others are told of it, in the `next_call`, too, and form the group anew.
+/// For each of some points and calls (the time that the victim comes by the point, the kind and its count): three
+/// members `join` and make many of these calls, of which one is killed; the others are told of it, in the `next_call`,
+/// too, and form the group anew.
 #[track_caller]
 fn each_point(
     join: fn(&[&Process]),
@@ -119,8 +120,8 @@ fn a_node_killed_while_nodes_fold_one_after_the_other_is_named_to_all_others() {
     }
 }
 
-/// Two fold what is longer than a piece one by one while pieces flow, and share what is much longer. What a call has left in its array
-/// is the input of the one that is called after it.
+/// Two fold what is longer than a piece one by one while pieces flow, and share what is much longer. What a call has
+/// left in its array is the input of the one that is called after it.
 #[test]
 fn a_reduction_in_place_that_is_called_again_is_right() {
     for (count, point) in [
@@ -144,8 +145,8 @@ fn a_reduction_in_place_that_is_called_again_is_right() {
             call(&other, 100);
             other.answer("g").unwrap().result.unwrap_err().expect_timeout();
         };
-        // It is there first: how far the one that stops has come is not left to chance. Of two pieces that it gives, the second would
-        // else be there or not when it has taken the first.
+        // It is there first: how far the one that stops has come is not left to chance. Of two pieces that it gives,
+        // the second would else be there or not when it has taken the first.
         comes_on();
         call(&one, SOON.as_millis());
         // Once more after it has stopped, so that the other one comes as far as it can without it.
@@ -202,7 +203,8 @@ fn a_member_killed_while_it_joins_makes_room_for_another() {
     }
 }
 
-/// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its joining.
+/// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its
+/// joining.
 #[test]
 fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_join() {
     for is_killed in [false, true] {
@@ -230,7 +232,8 @@ fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_jo
     }
 }
 
-/// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies too.
+/// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies
+/// too.
 #[test]
 fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {
     let job = Job::launched(PROGRAM);
@@ -269,7 +272,8 @@ fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
     }
 }
 
-/// It has joined, as its time was over, without having met all; they need not wait for its first call to come into another group.
+/// It has joined, as its time was over, without having met all; they need not wait for its first call to come into
+/// another group.
 #[test]
 fn who_has_joined_without_having_met_all_keeps_the_others_in_no_join() {
     let job = Job::launched(PROGRAM);

@@ -1,7 +1,8 @@
-//! The storm of groups: threads of several nodes call one collective after the other, each in ways of its own, while nodes are stopped
-//! for a moment, and one is killed in the end.
+//! The storm of groups: threads of several nodes call one collective after the other, each in ways of its own, while
+//! nodes are stopped for a moment, and one is killed in the end.
 //!
-//! `DECK_STORM=1000 cargo test -p deck-faults --release --test groups_storm -- --nocapture` has a thousand groups and tells how it goes.
+//! `DECK_STORM=1000 cargo test -p deck-faults --release --test groups_storm -- --nocapture` has a thousand groups and
+//! tells how it goes.
 
 use deck_testkit::{Chance, Failure, Job, Process, storm};
 

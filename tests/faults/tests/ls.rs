@@ -64,7 +64,8 @@ fn small_messages_that_share_a_slot_are_counted_one_by_one() {
 fn what_the_memory_of_a_node_is_like_is_told_and_refused_places_are_no_failure() {
     let job = Job::launched(program());
     let owner = job.node_with(&[("DECK_NUMA", "never")]);
-    // A machine that hwloc describes and takes for this one, which has no NUMA node 900: whoever binds to it is refused.
+    // A machine that hwloc describes and takes for this one, which has no NUMA node 900: whoever binds to it is
+    // refused.
     let machine = ("HWLOC_SYNTHETIC", "numa:2(indexes=900,901) pu:64");
     let poster = job.node_with(&[("DECK_NUMA", "always"), machine, ("HWLOC_THISSYSTEM", "1")]);
     owner.mailbox("box");

@@ -80,7 +80,8 @@ fn a_collective_for_which_there_is_no_memory_goes_on_when_called_again() {
     for number in 0..posted {
         assert_eq!(other.retrieve("box", SOON).unwrap().number, number);
     }
-    // Each leaves more in a row than the call needs. What was retrieved is free by and by: at the latest when as much again has been posted.
+    // Each leaves more in a row than the call needs. What was retrieved is free by and by: at the latest when as much
+    // again has been posted.
     let goes_on = |number: &u64| {
         let result = root.ask_in("g", "collective g bcast 1000000 1 20000").result;
         root.post("box", *number, 1, 100);
@@ -205,7 +206,8 @@ fn a_message_too_large_for_the_control_group_is_refused_before_any_page_is_touch
 
 #[test]
 fn a_node_for_which_the_control_group_is_too_small_is_told_when_it_joins() {
-    // Enough for the program itself, which touches little more than its own code, and not for the reserve that is left alone.
+    // Enough for the program itself, which touches little more than its own code, and not for the reserve that is left
+    // alone.
     let Some(group) = memory_group("deck-least", 12 << 20) else { return };
     let job = Job::alone(PROGRAM);
     let wrapper = group.wrapper();

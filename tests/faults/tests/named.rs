@@ -1,4 +1,5 @@
-//! Nodes that are killed or stopped with shared segments, mutexes, condition variables, barriers and counters in their hands.
+//! Nodes that are killed or stopped with shared segments, mutexes, condition variables, barriers and counters in their
+//! hands.
 
 use std::time::Instant;
 

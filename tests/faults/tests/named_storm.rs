@@ -1,7 +1,8 @@
-//! The storm of named things: threads of several nodes put numbers into a queue in a shared segment and take them, under a mutex and with
-//! conditions, while nodes are stopped for a moment and killed.
+//! The storm of named things: threads of several nodes put numbers into a queue in a shared segment and take them,
+//! under a mutex and with conditions, while nodes are stopped for a moment and killed.
 //!
-//! `DECK_STORM=1000 cargo test -p deck-faults --release --test named_storm -- --nocapture` has a thousand queues and tells how it goes.
+//! `DECK_STORM=1000 cargo test -p deck-faults --release --test named_storm -- --nocapture` has a thousand queues and
+//! tells how it goes.
 
 use deck_testkit::{Chance, Job, Process, storm};
 

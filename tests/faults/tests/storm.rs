@@ -1,7 +1,7 @@
 //! The kill storm: four nodes post to one another while one after the other is killed at a random moment and replaced.
 //!
-//! `DECK_STORM=1000 cargo test -p deck-faults --release --test storm -- --nocapture` kills a thousand times and tells how it
-//! goes.
+//! `DECK_STORM=1000 cargo test -p deck-faults --release --test storm -- --nocapture` kills a thousand times and tells
+//! how it goes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

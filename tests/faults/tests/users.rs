@@ -1,5 +1,5 @@
-//! A job belongs to one user: others with the same job name have a job of their own, and whoever gets at the job's socket
-//! all the same is refused by both ends.
+//! A job belongs to one user: others with the same job name have a job of their own, and whoever gets at the job's
+//! socket all the same is refused by both ends.
 //!
 //! These tests start processes of another user, so they run as root only; otherwise they say that they were skipped.
 
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_peers::Refused;
+use deck_peers::Refusal;
 use deck_peers::wire::Frame;
 use deck_testkit::{Job, SOON};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
@@ -18,8 +18,8 @@ use rustix::thread::set_thread_res_uid;
 /// `nobody` on most systems; that it has no name elsewhere does not matter.
 const OTHER_USER: u32 = 65534;
 const AS_OTHER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-/// In a user namespace of its own the other user takes itself for root, as in a container: with the network namespace of
-/// the host it then comes to the very socket of root's job.
+/// In a user namespace of its own the other user takes itself for root, as in a container: with the network namespace
+/// of the host it then comes to the very socket of root's job.
 const AS_FALSE_ROOT: [&str; 7] =
     ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"];
 
@@ -161,7 +161,7 @@ fn the_node_that_listens_refuses_another_user_whatever_is_sent() {
         // That its own words were not read is told before the answer, once.
         let received = receive().or_else(|_| receive()).expect("an answer");
         let answer = Frame::decode(&bytes[..received]);
-        assert_eq!(answer, Some(Frame::Refuse { reason: Refused::User as u64 }));
+        assert_eq!(answer, Some(Frame::Refuse { reason: Refusal::User as u64 }));
         // Nothing further: no table, no number.
         assert!(matches!(rustix::net::recv(&socket, &mut bytes[..], RecvFlags::empty()), Ok((_, 0)) | Err(_)));
     }

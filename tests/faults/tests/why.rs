@@ -1,4 +1,5 @@
-//! `deck why`: what is told of jobs whose threads wait for messages, semaphores and locks, and of those that are stopped.
+//! `deck why`: what is told of jobs whose threads wait for messages, semaphores and locks, and of those that are
+//! stopped.
 
 use std::sync::mpsc::{TryRecvError, channel};
 
@@ -40,7 +41,8 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
     job.end();
 }
 
-/// Node 0 waits at nine mail boxes, and only the last one has somebody who posts to it: node 2, which runs no DECK call.
+/// Node 0 waits at nine mail boxes, and only the last one has somebody who posts to it: node 2, which runs no DECK
+/// call.
 #[test]
 fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     let job = Job::launched(program());

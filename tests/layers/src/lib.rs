@@ -8,6 +8,7 @@
 
 pub mod arrows;
 pub mod atomics;
+pub mod comments;
 pub mod error_pages;
 pub mod names;
 pub mod partners;

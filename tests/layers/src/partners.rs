@@ -15,7 +15,8 @@ const SIGN: &str = "pairs with:";
 
 const ORDERINGS: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// Folders, at any depth, whose orderings nobody has to pair: tests and models say what they want to see, not how it is done.
+/// Folders, at any depth, whose orderings nobody has to pair: tests and models say what they want to see, not how it is
+/// done.
 const EXEMPT: [&str; 5] = ["tests", "bench", "benches", "examples", "fuzz"];
 
 /// Labels that occur only once, and signs without a label.
@@ -44,7 +45,8 @@ pub fn without_partner(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Orderings that name no partner: neither in their statement, up to where they stand, nor in the comment directly above it.
+/// Orderings that name no partner: neither in their statement, up to where they stand, nor in the comment directly
+/// above it.
 pub fn without_label(files: &[File]) -> Vec<Finding> {
     let advice = format!(
         "an ordering without a partner: write `{SIGN} <label>`, such as ring/publish, in the comment directly above the \

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, atomics, error_pages, names, partners, unsafe_code, variables};
+use deck_layers::{Finding, atomics, comments, error_pages, names, partners, unsafe_code, variables};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -48,6 +48,11 @@ fn no_file_is_a_drawer_for_everything() {
 #[test]
 fn no_file_holds_more_than_one_idea() {
     expect_none(names::long_files(&files()));
+}
+
+#[test]
+fn comments_end_where_code_does() {
+    expect_none(comments::long_lines(&files()));
 }
 
 #[test]

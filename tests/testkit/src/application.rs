@@ -37,7 +37,8 @@ impl Drop for Folder {
     }
 }
 
-/// Nodes of one application in a job of its own. They end when the test ends, however it ends; a watchdog ends those that hang.
+/// Nodes of one application in a job of its own. They end when the test ends, however it ends; a watchdog ends those
+/// that hang.
 pub struct Application {
     job: String,
     start: Box<dyn Fn() -> Command>,
@@ -176,7 +177,8 @@ pub fn wait_for(address: &str, mut is_there: impl FnMut(&Page) -> bool) -> Page 
     }
 }
 
-/// Looks at the page at `address` until so much time has passed on its clock: for things that must not happen meanwhile.
+/// Looks at the page at `address` until so much time has passed on its clock: for things that must not happen
+/// meanwhile.
 pub fn wait_by_the_page(address: &str, milliseconds: u64) {
     let clock = |page: &Page| page.head["milliseconds"].as_u64().expect("a number");
     let until = clock(&page(address)) + milliseconds;

@@ -37,7 +37,8 @@ fn retrieved(answer: Answer) -> Result<Retrieved, Failure> {
     answer.result.map(|words| read(&words).unwrap_or_else(|| panic!("not a retrieved message: {words}")))
 }
 
-/// All join the group "g", in the order of indexes, by threads of their own for the lane `lane`. `options` follow the command.
+/// All join the group "g", in the order of indexes, by threads of their own for the lane `lane`. `options` follow the
+/// command.
 ///
 /// # Panics
 /// If one does not join.
@@ -136,8 +137,8 @@ impl Process {
         self.done(&format!("state {}", node.0))
     }
 
-    /// Has a lane do something that is going to wait, and returns once it does: the call has begun and every thread of the
-    /// process sleeps.
+    /// Has a lane do something that is going to wait, and returns once it does: the call has begun and every thread of
+    /// the process sleeps.
     #[track_caller]
     pub fn tell_and_see_waiting(&self, lane: &str, what: &str) {
         self.tell(lane, &format!("begin {what}"));

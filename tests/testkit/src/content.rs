@@ -1,7 +1,9 @@
-//! What messages of tests consist of: every byte follows from who made the message, for which stream, its number and size.
+//! What messages of tests consist of: every byte follows from who made the message, for which stream, its number and
+//! size.
 //!
-//! A receiver therefore finds a lost, doubled, swapped or damaged message without being told what was sent. Messages of 16
-//! bytes and more say themselves what they are; shorter ones are recognized by a receiver that knows what comes next.
+//! A receiver therefore finds a lost, doubled, swapped or damaged message without being told what was sent. Messages of
+//! 16 bytes and more say themselves what they are; shorter ones are recognized by a receiver that knows what comes
+//! next.
 
 use crate::chance::mix;
 

@@ -1,7 +1,8 @@
-//! A course of collectives that a seed decides: which ones all members call, one after the other, and how each of them does.
+//! A course of collectives that a seed decides: which ones all members call, one after the other, and how each of them
+//! does.
 //!
-//! Members wait, try for a moment and call again, or start several calls and do the rest later, with arrays in memory of their own or of
-//! the library, and now and then dawdle. Every result is checked.
+//! Members wait, try for a moment and call again, or start several calls and do the rest later, with arrays in memory
+//! of their own or of the library, and now and then dawdle. Every result is checked.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -15,7 +15,8 @@ pub struct Example {
 }
 
 impl Example {
-    /// About `count` elements for each member, other ones in each `round`, which is also the root; `None` if there is no such kind.
+    /// About `count` elements for each member, other ones in each `round`, which is also the root; `None` if there is
+    /// no such kind.
     pub fn of(group: &Group, kind: &str, count: usize, round: u32) -> Option<Example> {
         const TYPE: ElementType = u64::TYPE;
         const SUM: Operation = Operation::Sum;

@@ -1,15 +1,16 @@
 //! Everybody posts to everybody: the load of the kill storm.
 //!
-//! Nodes sit at places 0, 1, 2, ...; when one is killed, another takes its place under the same names. The node at place P
-//! owns the mail boxes `exchange-P` and `relay-P`. A thread for each other place posts numbered messages of random sizes to
-//! whoever sits there; when it is gone, the thread clones the name again and begins with number 0. Another thread retrieves
-//! and knows of every sender exactly what must come next. Now and then it has a third thread post what it got on to the
-//! next place's relay, so that buffers have several holders.
+//! Nodes sit at places 0, 1, 2, ...; when one is killed, another takes its place under the same names. The node at
+//! place P owns the mail boxes `exchange-P` and `relay-P`. A thread for each other place posts numbered messages of
+//! random sizes to whoever sits there; when it is gone, the thread clones the name again and begins with number 0.
+//! Another thread retrieves and knows of every sender exactly what must come next. Now and then it has a third thread
+//! post what it got on to the next place's relay, so that buffers have several holders.
 //!
 //! `exchange PLACE PLACES SEED` starts it. Then
 //! * `met NODE TIME` waits until messages went both ways between this node and another,
 //! * `told NODE TIME` waits until the loss of a node that was heard of was told,
-//! * `stop TIME` ends the posting: words `NODE:COUNT` for each node posted to, then `NODE:COUNT` for relays, after a `/`,
+//! * `stop TIME` ends the posting: words `NODE:COUNT` for each node posted to, then `NODE:COUNT` for relays, after a
+//!   `/`,
 //! * `drained NODE COUNT RELAYED TIME` waits until exactly so many have come from a node.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,8 +20,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index. From then on `NAME` is the group as the
-    /// thread that joined last sees it, and `NAME@INDEX` as this one does.
+    /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index. From then on
+    /// `NAME` is the group as the thread that joined last sees it, and `NAME@INDEX` as this one does.
     pub fn join(&self, node: &Node, words: &mut Words<'_>) -> Result<String, Failure> {
         let name = words.next()?;
         let (size, index, time) = (words.number()?, words.number()?, words.time()?);
@@ -57,8 +57,8 @@ impl Groups {
         group.ok_or_else(|| Failure::finding(format!("no group {name}")))
     }
 
-    /// `NAME KIND COUNT ROUNDS TIME`: calls a collective so often, and checks every result; how often it succeeded. With `distinct-KIND`
-    /// no element is like another, `start-distinct-KIND` starts it first and waits for it then.
+    /// `NAME KIND COUNT ROUNDS TIME`: calls a collective so often, and checks every result; how often it succeeded.
+    /// With `distinct-KIND` no element is like another, `start-distinct-KIND` starts it first and waits for it then.
     pub fn collective(&self, words: &mut Words<'_>) -> Result<String, Failure> {
         let group = self.group(words.next()?)?;
         let (kind, count, rounds) = (words.next()?, words.number()?, words.number::<u32>()?);
@@ -104,7 +104,8 @@ impl Groups {
                     let ended = started.and_then(|mut pending| pending.wait(&mut group, time));
                     ended.map(|sum| (sum, vec![expected; count]))
                 }
-                // As C has it with one array for both: what a call takes as its input is what the one before it has left there.
+                // As C has it with one array for both: what a call takes as its input is what the one before it has
+                // left there.
                 "allreduce-in-place" => {
                     let mut kept = lock(&self.array);
                     let array = kept.get_or_insert(own);

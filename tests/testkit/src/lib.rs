@@ -1,9 +1,10 @@
-//! Real nodes for tests: started, asked, killed, stopped and continued, and looked after so that nothing is left behind.
+//! Real nodes for tests: started, asked, killed, stopped and continued, and looked after so that nothing is left
+//! behind.
 //!
 //! A test opens a [`Job`], starts [`Process`]es in it and asks them for DECK calls line by line; each runs the node
-//! [`program`], which the package of the test builds as a program of three lines. Every job is under a watchdog that kills
-//! all its processes and names the command that repeats the test; [`Job::end`] checks that the job left nothing on the
-//! machine. What is random comes from [`Chance`], whose seed is printed and can be set.
+//! [`program`], which the package of the test builds as a program of three lines. Every job is under a watchdog that
+//! kills all its processes and names the command that repeats the test; [`Job::end`] checks that the job left nothing
+//! on the machine. What is random comes from [`Chance`], whose seed is printed and can be set.
 #![deny(unsafe_code)]
 
 pub mod answer;

@@ -1,7 +1,7 @@
 //! A control group with little memory, to see what nodes do when a container or a batch system gives them no more.
 //!
-//! It lies inside the group of the test, in version 1 or 2 of the kernel's interface, whichever has the memory controller,
-//! and goes when it is dropped.
+//! It lies inside the group of the test, in version 1 or 2 of the kernel's interface, whichever has the memory
+//! controller, and goes when it is dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! What a node under test does with shared segments, mutexes, condition variables, barriers and counters.
 //!
-//! A thing is opened when it is first named and stays open until the process ends, segments and counters until they are closed. Locks
-//! belong to lanes, as every lane is a thread.
+//! A thing is opened when it is first named and stays open until the process ends, segments and counters until they are
+//! closed. Locks belong to lanes, as every lane is a thread.
 //!
 //! | command | what it does, and the words of its answer |
 //! |---|---|

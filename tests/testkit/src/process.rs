@@ -1,8 +1,8 @@
 //! A process that is a node, as the test sees it.
 //!
-//! Lines go in, answers come out. Each line belongs to a *lane*, a thread of the node that takes its lines in order, so that
-//! a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the watchdog
-//! of the job is the only clock.
+//! Lines go in, answers come out. Each line belongs to a *lane*, a thread of the node that takes its lines in order, so
+//! that a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the
+//! watchdog of the job is the only clock.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -73,8 +73,8 @@ pub struct Process {
     number: Option<NodeId>,
 }
 
-/// What the kernel says that a process does: 'T' if it is stopped, 'Z' if it has ended and nobody has waited for it (proc_pid_stat(5)).
-/// `None` if there is none.
+/// What the kernel says that a process does: 'T' if it is stopped, 'Z' if it has ended and nobody has waited for it
+/// (proc_pid_stat(5)). `None` if there is none.
 pub(crate) fn state_of(pid: u32) -> Option<char> {
     stat::state_of(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }

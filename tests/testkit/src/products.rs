@@ -1,11 +1,12 @@
-//! What cargo builds, for tests that run it: programs, examples and the C library, in the profile that the test runs in.
+//! What cargo builds, for tests that run it: programs, examples and the C library, in the profile that the test runs
+//! in.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Has cargo build, once for each of `wanted` (arguments of `cargo build` that name packages or examples), and gives the
-/// folder with the products. A test of one package alone would not make what other packages are to make.
+/// Has cargo build, once for each of `wanted` (arguments of `cargo build` that name packages or examples), and gives
+/// the folder with the products. A test of one package alone would not make what other packages are to make.
 ///
 /// # Panics
 /// If it cannot be built.

@@ -1,8 +1,8 @@
-//! A queue that threads of several nodes share: in a segment, under a mutex, with a condition for those who wait for room and one for
-//! those who wait for numbers.
+//! A queue that threads of several nodes share: in a segment, under a mutex, with a condition for those who wait for
+//! room and one for those who wait for numbers.
 //!
-//! Whoever is killed inside leaves two counts that differ, which the next one is told of and mends. Who is impatient waits, now and then, for a
-//! moment only, and tries again.
+//! Whoever is killed inside leaves two counts that differ, which the next one is told of and mends. Who is impatient
+//! waits, now and then, for a moment only, and tries again.
 //!
 //! | command | what it does, and the words of its answer |
 //! |---|---|

@@ -14,7 +14,8 @@ pub fn deck() -> &'static Path {
     DECK.get_or_init(|| products::build(&[&["-p", "deck-cli", "--bin", "deck"]]).join("deck"))
 }
 
-/// The nodes' `program`, of jobs that will be looked at: what is built is built before a job begins, whose watchdog would count the time.
+/// The nodes' `program`, of jobs that will be looked at: what is built is built before a job begins, whose watchdog
+/// would count the time.
 pub fn seen(program: &'static str) -> &'static str {
     deck();
     program
@@ -39,12 +40,12 @@ pub fn said(command: &str, job: &str) -> String {
     String::from_utf8(ended.stdout).expect("text")
 }
 
-/// For longer than that threads have waited when a cycle is told that one outside of DECK could end: the first thread of each node of a test
-/// reads what the test writes.
+/// For longer than that threads have waited when a cycle is told that one outside of DECK could end: the first thread
+/// of each node of a test reads what the test writes.
 const NOT_YOUNG: f64 = 0.4;
 
-/// Looks until as many threads wait, which they write down as they go to sleep, and have done so for a while. The watchdog ends what
-/// never comes.
+/// Looks until as many threads wait, which they write down as they go to sleep, and have done so for a while. The
+/// watchdog ends what never comes.
 #[track_caller]
 pub fn waits(job: &str, count: usize) -> Value {
     let is_old = |wait: &Value| wait["since_seconds"].as_f64().expect("seconds") > NOT_YOUNG;

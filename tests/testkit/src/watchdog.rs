@@ -1,7 +1,7 @@
 //! A time limit for a test of several processes.
 //!
-//! When it passes, every process of the job is killed, so that whatever the test waits for ends and the test fails; should
-//! even that not end it, the test program is aborted.
+//! When it passes, every process of the job is killed, so that whatever the test waits for ends and the test fails;
+//! should even that not end it, the test program is aborted.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;

@@ -11,8 +11,9 @@ use crate::{Options, stay};
 /// Whatever went wrong.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// `PEER MEASURE CPU,CPU SECONDS AT...` starts, for each point, the others as `PEER ROLE JOB MEASURE CPU,CPU SECONDS AT`; every
-/// process, pinned, does its part, which is told its role, the job's name and the options.
+/// `PEER MEASURE CPU,CPU SECONDS AT...` starts, for each point, the others as
+/// `PEER ROLE JOB MEASURE CPU,CPU SECONDS AT`; every process, pinned, does its part, which is told its role, the job's
+/// name and the options.
 pub fn run(part: impl Fn(usize, &str, &Options) -> Result<(), Failure>) -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let result = match words.first().and_then(|word| word.parse().ok()) {

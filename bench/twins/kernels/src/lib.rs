@@ -1,7 +1,7 @@
 //! The inner loops of DECK's applications, as C functions for their MPI twins.
 //!
-//! The files are the applications' own. So both sides of a comparison compute with the same code from the same compiler, and
-//! what differs is how they hand out work and exchange results.
+//! The files are the applications' own. So both sides of a comparison compute with the same code from the same
+//! compiler, and what differs is how they hand out work and exchange results.
 
 #![allow(dead_code, reason = "the applications' files have more than the twins need")]
 

@@ -1,5 +1,6 @@
-//! The arrays of a collective that is started. Long ones in the content of a message are used where they lie, so that there is one buffer
-//! for all; whatever becomes of the message meanwhile, the call keeps a share of it. All others are copied.
+//! The arrays of a collective that is started. Long ones in the content of a message are used where they lie, so that
+//! there is one buffer for all; whatever becomes of the message meanwhile, the call keeps a share of it. All others are
+//! copied.
 
 use std::{ptr, slice};
 
@@ -55,7 +56,8 @@ impl Array for Lent {
 /// What a call reads. Where it `is_written` too, it is copied.
 ///
 /// # Safety
-/// `address` can be read for `bytes` bytes, or is anything if these are 0; in a message they stay as they are until the call has ended.
+/// `address` can be read for `bytes` bytes, or is anything if these are 0; in a message they stay as they are until the
+/// call has ended.
 pub unsafe fn to_read(group: &Group, address: *const u8, bytes: usize, is_written: bool) -> Result<Box<dyn Array>> {
     if bytes == 0 {
         return Ok(Box::default());
@@ -75,7 +77,8 @@ pub unsafe fn to_read(group: &Group, address: *const u8, bytes: usize, is_writte
 /// What a call writes: where the result is wanted, or memory from which [`put`] brings it there.
 ///
 /// # Safety
-/// `address` can be read and written for `bytes` bytes, or is anything if these are 0, and is left to the call until it has ended.
+/// `address` can be read and written for `bytes` bytes, or is anything if these are 0, and is left to the call until it
+/// has ended.
 pub unsafe fn to_write(group: &Group, address: *mut u8, bytes: usize) -> Result<Box<dyn Array>> {
     // SAFETY: as the caller promises.
     match unsafe { Lent::of(group, address, bytes) } {

@@ -69,7 +69,8 @@ impl Kind {
 /// What C programs have handles of.
 ///
 /// # Safety
-/// In a session there is one table of such objects, and none of another type with the same kind: a handle alone leads to the object.
+/// In a session there is one table of such objects, and none of another type with the same kind: a handle alone leads
+/// to the object.
 pub unsafe trait Object: 'static {
     /// What such a handle stands for.
     const KIND: Kind;

@@ -41,8 +41,8 @@ unsafe impl Object for Arc<()> {
     const KIND: Kind = Kind::Segment;
 }
 
-/// The only table of its kind that is in use: no other test has tables until the calling one ends, and none has the same sessions, as another may have objects with the
-/// same handles.
+/// The only table of its kind that is in use: no other test has tables until the calling one ends, and none has the
+/// same sessions, as another may have objects with the same handles.
 fn table<T: Object, const ALONE: bool>() -> &'static Table<T, ALONE> {
     static TURN: Mutex<()> = Mutex::new(());
     thread_local!(static OWN_TURN: MutexGuard<'static, ()> = lock(&TURN));

@@ -1,7 +1,8 @@
-//! A stream of large messages from one node to another: how many bytes a second a program can write here and read there.
+//! A stream of large messages from one node to another: how many bytes a second a program can write here and read
+//! there.
 //!
-//! *Written and read* moves every byte from one core to the other. *Handed over* posts one message again and again, which
-//! moves nothing: bytes a second are then the wrong measure, and messages a second are told.
+//! *Written and read* moves every byte from one core to the other. *Handed over* posts one message again and again,
+//! which moves nothing: bytes a second are then the wrong measure, and messages a second are told.
 
 use std::time::Duration;
 

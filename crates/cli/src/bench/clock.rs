@@ -1,8 +1,8 @@
 //! How time is taken: warm-ups, windows, means, medians.
 //!
-//! The libraries that DECK is compared with are measured with this very file, which `bench/peers/rust` includes: whoever
-//! changes it changes both sides. So it needs nothing but the standard library, and takes errors of any kind. Peers written in C
-//! have the same in `bench/peers/peer.h`.
+//! The libraries that DECK is compared with are measured with this very file, which `bench/peers/rust` includes:
+//! whoever changes it changes both sides. So it needs nothing but the standard library, and takes errors of any kind.
+//! Peers written in C have the same in `bench/peers/peer.h`.
 
 use std::time::{Duration, Instant};
 

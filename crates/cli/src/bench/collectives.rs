@@ -1,11 +1,12 @@
 //! Collectives among processes, and among the threads of two nodes.
 //!
-//! Every member calls the same collective again and again, with another root each time: so nobody can run ahead, and a round is
-//! a whole one. Member 0 tells how many come next and keeps the time of these alone. Sizes are those of one block: what one
-//! member gives to one other, or to all. Short calls with a root, in which a member need not wait for all, are measured again in a
-//! group where they end when the member's own part is done: *own part*.
+//! Every member calls the same collective again and again, with another root each time: so nobody can run ahead, and a
+//! round is a whole one. Member 0 tells how many come next and keeps the time of these alone. Sizes are those of one
+//! block: what one member gives to one other, or to all. Short calls with a root, in which a member need not wait for
+//! all, are measured again in a group where they end when the member's own part is done: *own part*.
 //!
-//! With many members, long blocks for each of them would not fit into the memory of a small machine: these are left out.
+//! With many members, long blocks for each of them would not fit into the memory of a small machine: these are left
+//! out.
 
 use std::time::{Duration, Instant};
 
@@ -114,7 +115,8 @@ fn part(part: &Part) -> deck::Result<()> {
             thread.join().map_err(|_| Error::new(ErrorKind::System, "a thread of the benchmark panicked"))??;
         }
     }
-    // Those who have threads may take much longer on a machine that is busy. If they fail they end, and that is told here.
+    // Those who have threads may take much longer on a machine that is busy. If they fail they end, and that is told
+    // here.
     group.barrier(FOREVER)?;
     drop(group);
     node.leave()

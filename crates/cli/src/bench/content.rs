@@ -1,10 +1,10 @@
 //! What touched messages consist of: one value, over and over, and what its bytes add up to.
 //!
-//! The libraries that DECK is compared with read their messages with this very file, which `bench/peers/rust` includes. It needs
-//! nothing but the standard library.
+//! The libraries that DECK is compared with read their messages with this very file, which `bench/peers/rust` includes.
+//! It needs nothing but the standard library.
 
-/// Bytes that are added up in one turn of the loop. With few of them 8 KiB took 80 ns longer where the compiler had put a short loop across
-/// the end of a line.
+/// Bytes that are added up in one turn of the loop. With few of them 8 KiB took 80 ns longer where the compiler had put
+/// a short loop across the end of a line.
 const TURN: usize = 128;
 const WORD: usize = size_of::<u64>();
 

@@ -23,8 +23,8 @@ impl Moved {
         Ok(Moved(sched_getaffinity(None)?))
     }
 
-    /// Keeps the calling thread on `cpus`, and with it what it starts from now on: processes with all their threads, from
-    /// their very beginning.
+    /// Keeps the calling thread on `cpus`, and with it what it starts from now on: processes with all their threads,
+    /// from their very beginning.
     pub fn to(&self, cpus: &[usize]) -> io::Result<()> {
         let mut only = CpuSet::new();
         cpus.iter().for_each(|cpu| only.set(*cpu));

@@ -1,9 +1,9 @@
 //! What a node, a mail box and a ring occupy: pages that the kernel counts, before and after making many of them.
 //!
 //! Counted are the process's own pages (anonymous ones) and those of the node's own segments that it has touched
-//! (`/proc/self/smaps`). A ring's memory lies with the mail box's owner; what the posting node keeps for it is told apart.
-//! The poster also maps the owner's segment, whose pages count for the owner, and all nodes the table of the job, which is
-//! nobody's.
+//! (`/proc/self/smaps`). A ring's memory lies with the mail box's owner; what the posting node keeps for it is told
+//! apart. The poster also maps the owner's segment, whose pages count for the owner, and all nodes the table of the
+//! job, which is nobody's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +71,8 @@ fn maps() -> deck::Result<String> {
     fs::read_to_string("/proc/self/smaps").map_err(|error| Error::io("reading /proc/self/smaps", &error))
 }
 
-/// Bytes of memory that this process keeps occupied: its anonymous pages and those of its `own` segments that it has touched.
+/// Bytes of memory that this process keeps occupied: its anonymous pages and those of its `own` segments that it has
+/// touched.
 fn occupied(own: &BTreeSet<u64>) -> deck::Result<u64> {
     Ok(counted(&maps()?, own))
 }

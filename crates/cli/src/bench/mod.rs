@@ -47,7 +47,8 @@ pub struct Benchmark {
     /// What its points are.
     axis: &'static str,
     points: &'static [usize],
-    /// What may be asked for instead: what a job can be, and a machine can do in the time that a benchmark waits for it.
+    /// What may be asked for instead: what a job can be, and a machine can do in the time that a benchmark waits for
+    /// it.
     range: RangeInclusive<usize>,
     /// How many nodes a point takes.
     nodes: fn(usize) -> u32,

@@ -89,8 +89,8 @@ impl Nodes {
         }
     }
 
-    /// Measures all points in turn, again and again: what a machine does for seconds or minutes happens to all of them. Hands the lines that
-    /// the nodes of a run print to `take`, with the place of its point among `points`.
+    /// Measures all points in turn, again and again: what a machine does for seconds or minutes happens to all of them.
+    /// Hands the lines that the nodes of a run print to `take`, with the place of its point among `points`.
     pub fn run(
         &self,
         points: &[usize],

@@ -1,9 +1,9 @@
 //! More nodes than processors: a token passed round, and a barrier built from post and retrieve.
 //!
-//! In the barrier everybody tells everybody that it has come. Where nodes share processors that is hard to beat: whoever
-//! gets its turn finds all that came before it, tells the others, and has nothing left to do in this barrier, so that
-//! each runs once. Where all tell node 0, and node 0 tells all, node 0 runs twice, and in a barrier of log n rounds each
-//! node log n times. A message costs far less than a turn.
+//! In the barrier everybody tells everybody that it has come. Where nodes share processors that is hard to beat:
+//! whoever gets its turn finds all that came before it, tells the others, and has nothing left to do in this barrier,
+//! so that each runs once. Where all tell node 0, and node 0 tells all, node 0 runs twice, and in a barrier of log n
+//! rounds each node log n times. A message costs far less than a turn.
 
 use std::slice::from_ref;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! One message to and fro between two nodes: what a message costs when nobody else is in the way.
 //!
-//! *Untouched* is the hand-over alone: one message is posted again and again, and comes back as it is. *Touched* is what a
-//! program does with it: the sender writes every byte, the receiver adds up every byte. Node 0 keeps the time. It tells
-//! node 1 how many rounds of which kind come next, so that nothing but the message itself moves in between. Rounds are timed
-//! in groups of some microseconds (large messages one by one), so that reading the clock is no part of the result.
+//! *Untouched* is the hand-over alone: one message is posted again and again, and comes back as it is. *Touched* is
+//! what a program does with it: the sender writes every byte, the receiver adds up every byte. Node 0 keeps the time.
+//! It tells node 1 how many rounds of which kind come next, so that nothing but the message itself moves in between.
+//! Rounds are timed in groups of some microseconds (large messages one by one), so that reading the clock is no part of
+//! the result.
 
 use std::time::{Duration, Instant};
 
@@ -284,7 +285,8 @@ impl Side {
         Ok(())
     }
 
-    /// Adds up every byte of the message that came, and gives what was handed over back before the other side wants to write again.
+    /// Adds up every byte of the message that came, and gives what was handed over back before the other side wants to
+    /// write again.
     fn read(&mut self, bytes: usize, value: u8) -> deck::Result<()> {
         let sum = reading::sum(&self.received);
         if bytes > reading::COPIED {

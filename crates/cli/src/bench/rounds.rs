@@ -25,7 +25,8 @@ pub fn ping(
     Ok(round / 2.0)
 }
 
-/// Plays with one that [answers](answer) until the window is over, and stops it. Returns messages a second, both ways together.
+/// Plays with one that [answers](answer) until the window is over, and stops it. Returns messages a second, both ways
+/// together.
 pub fn ping_in_company(
     message: &mut Message,
     inbox: &Mailbox,

@@ -1,8 +1,9 @@
 //! Many nodes have a ring to a mail box and say nothing: does the one that talks notice?
 //!
-//! A ring belongs to a node, or is the lane of one of its threads. A few processes hold up to [`PER_PROCESS`] nodes each, which
-//! join by the job's name, since an invitation is for one node. Up to [`NODES`] rings are nodes that have posted once; for more,
-//! each node has [`LANES`] threads that contend until they have lanes, and are silent ever after.
+//! A ring belongs to a node, or is the lane of one of its threads. A few processes hold up to [`PER_PROCESS`] nodes
+//! each, which join by the job's name, since an invitation is for one node. Up to [`NODES`] rings are nodes that have
+//! posted once; for more, each node has [`LANES`] threads that contend until they have lanes, and are silent ever
+//! after.
 
 use std::time::{Duration, Instant};
 

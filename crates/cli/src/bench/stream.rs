@@ -1,7 +1,7 @@
 //! A stream: one side posts as fast as it can, the other counts what it retrieves.
 //!
-//! The sender keeps the time and closes with a message of another size. The receiver counts in a window that begins and ends
-//! inside the stream, so neither the start nor the end of anything is in the rate.
+//! The sender keeps the time and closes with a message of another size. The receiver counts in a window that begins and
+//! ends inside the stream, so neither the start nor the end of anything is in the rate.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -61,8 +61,8 @@ impl Stream {
         self.receive_since(Instant::now(), message, inbox, senders)
     }
 
-    /// As [`Stream::receive`], with a warm-up that began at `begin`: threads that begin together have the same window, and
-    /// their rates can be added up.
+    /// As [`Stream::receive`], with a warm-up that began at `begin`: threads that begin together have the same window,
+    /// and their rates can be added up.
     pub fn receive_in_company(&self, begin: Instant, node: &Node, inbox: &Mailbox) -> deck::Result<f64> {
         let mut message = node.message();
         inbox.retrieve_into(&mut message, LOST)?;

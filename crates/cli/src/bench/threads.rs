@@ -1,7 +1,7 @@
 //! Many threads in each of two nodes, each thread with a mail box of its own: a thread is an address.
 //!
-//! Thread i of one node talks to thread i of the other. Streams go one way; ping-pong counts the messages of both ways. The
-//! slowest thread is told as a share of the mean: 1 is fair.
+//! Thread i of one node talks to thread i of the other. Streams go one way; ping-pong counts the messages of both ways.
+//! The slowest thread is told as a share of the mean: 1 is fair.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -51,7 +51,8 @@ mod tests {
         edges >> (from * count + to) & 1 == 1
     }
 
-    /// For each two vertices whether there is a way from one to the other, by trying all that may lie between (Warshall, 1962).
+    /// For each two vertices whether there is a way from one to the other, by trying all that may lie between
+    /// (Warshall, 1962).
     fn ways(count: usize, edges: u32) -> Vec<Vec<bool>> {
         let mut ways: Vec<Vec<bool>> = (0..count)
             .map(|from| (0..count).map(|to| from == to || has_edge(count, edges, from, to)).collect())

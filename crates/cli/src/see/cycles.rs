@@ -1,10 +1,10 @@
 //! Waits that wait for one another only.
 //!
-//! From all waits of a job those are taken away that somebody can end who is not waiting among them; again and again, as
-//! long as there are any. That is the reduction of a graph of processes whose requests are AND (a collective needs all who
-//! are absent) or OR (any of the nodes that can post) (Holt, 1972: *Some deadlock properties of computer systems*). What is left
-//! and comes back to itself is a cycle. A thread that sleeps outside of DECK may do anything when it wakes: it does not end
-//! a wait here, and is told beside the cycle.
+//! From all waits of a job those are taken away that somebody can end who is not waiting among them; again and again,
+//! as long as there are any. That is the reduction of a graph of processes whose requests are AND (a collective needs
+//! all who are absent) or OR (any of the nodes that can post) (Holt, 1972: *Some deadlock properties of computer
+//! systems*). What is left and comes back to itself is a cycle. A thread that sleeps outside of DECK may do anything
+//! when it wakes: it does not end a wait here, and is told beside the cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,8 @@ use deck_peers::observe::{Goal, JobSight};
 use super::components;
 use super::waits::{Wait, Whom};
 
-/// A cycle that a thread outside of DECK could end is told when its waits have lasted so long: those of a job that goes on are shorter.
+/// A cycle that a thread outside of DECK could end is told when its waits have lasted so long: those of a job that goes
+/// on are shorter.
 const DOUBTED_FOR_NS: u64 = 300_000_000;
 
 /// Waits that end in themselves.
@@ -41,8 +42,8 @@ impl Others {
     /// Those of `job`, beside these waits.
     pub fn of(job: &JobSight, waits: &[Wait]) -> Others {
         let mut others = Others::default();
-        // Where others go on, a process that is stopped is what keeps them up, and its threads go on when it does. Where all are stopped,
-        // nothing tells what those threads did before.
+        // Where others go on, a process that is stopped is what keeps them up, and its threads go on when it does.
+        // Where all are stopped, nothing tells what those threads did before.
         let all_are_stopped =
             job.nodes.iter().filter(|node| node.process.is_some()).all(|node| node.state == NodeState::Frozen);
         for node in &job.nodes {
@@ -104,7 +105,8 @@ impl Others {
     }
 }
 
-/// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to anybody.
+/// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to
+/// anybody.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     match whom {
         Whom::Node(node) | Whom::Owner(node) => {

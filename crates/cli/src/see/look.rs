@@ -1,8 +1,9 @@
 //! A look at a job, and another one.
 //!
-//! A look reads node after node, and meanwhile the job goes on: what it shows of several threads need not have been so at any one
-//! moment. But a wait that is seen in two looks, with the same beginning, stood all the time between them. So what is told of
-//! waits together is told only if it holds for that time, and whatever is not the same in both looks may have ended them.
+//! A look reads node after node, and meanwhile the job goes on: what it shows of several threads need not have been so
+//! at any one moment. But a wait that is seen in two looks, with the same beginning, stood all the time between them.
+//! So what is told of waits together is told only if it holds for that time, and whatever is not the same in both looks
+//! may have ended them.
 
 use deck_peers::observe::JobSight;
 

@@ -270,7 +270,8 @@ fn lines_beyond_the_limit_are_passed_and_still_not_mixed() {
         head -c 300000 /dev/zero | tr '\\0' $letter; echo";
     let ended = run(&["-n", "3", "sh", "-c", text, folder.to_str().unwrap()]);
     let mut lengths: HashMap<u8, usize> = HashMap::new();
-    // A node that pauses long enough in the middle of such a line loses the floor, so there may be more lines than nodes.
+    // A node that pauses long enough in the middle of such a line loses the floor, so there may be more lines than
+    // nodes.
     for line in ended.text().lines().filter(|line| !line.is_empty()) {
         let letter = line.as_bytes()[0];
         assert!(line.bytes().all(|byte| byte == letter), "a line of {letter} is mixed");
@@ -422,7 +423,8 @@ fn what_a_node_leaves_running_ends_with_the_job() {
     left.into_iter().for_each(Process::ends);
 }
 
-/// As bash does with `exec deck run ... > >(tee log)`: what reads the output is a child of the process that becomes `deck run`.
+/// As bash does with `exec deck run ... > >(tee log)`: what reads the output is a child of the process that becomes
+/// `deck run`.
 #[test]
 fn what_was_there_before_deck_run_is_left_alone() {
     let there = "(while kill -0 $$ 2> /dev/null; do sleep 0.01; done; echo left alone >&2)";

@@ -1,4 +1,5 @@
-//! `deck run` on a terminal: progress bars of the nodes. `script` makes the terminal; without it these tests are skipped.
+//! `deck run` on a terminal: progress bars of the nodes. `script` makes the terminal; without it these tests are
+//! skipped.
 
 use std::process::Command;
 

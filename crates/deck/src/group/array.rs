@@ -7,7 +7,8 @@ use deck_segment::Buffer;
 
 use super::Group;
 
-/// Bytes that a started call reads or writes, and keeps until it has ended: copies, what the caller has given away, or a message.
+/// Bytes that a started call reads or writes, and keeps until it has ended: copies, what the caller has given away, or
+/// a message.
 pub trait Array: Any + Send + Sync {
     /// For reading.
     fn bytes(&self) -> &[u8];

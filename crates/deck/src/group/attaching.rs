@@ -1,11 +1,14 @@
-//! Long arrays in a program's own memory, which others read there: one copy, by the kernel, where memory that both map takes two.
+//! Long arrays in a program's own memory, which others read there: one copy, by the kernel, where memory that both map
+//! takes two.
 //!
-//! A member tells the address of what it gives, with `ATTACHED`, and the others have the kernel read it (`deck_segment::attach`); threads of its own node
-//! find it where it has laid it out for them (`neighbours`). As for all that is read in place, a giver stays in the call until it has been read.
+//! A member tells the address of what it gives, with `ATTACHED`, and the others have the kernel read it
+//! (`deck_segment::attach`); threads of its own node find it where it has laid it out for them (`neighbours`). As for
+//! all that is read in place, a giver stays in the call until it has been read.
 //!
-//! A member may leave the call before that, at its deadline or because another one has died, and then the program does with its array what it
-//! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
-//! call keeps until it has ended, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
+//! A member may leave the call before that, at its deadline or because another one has died, and then the program does
+//! with its array what it likes. So an [`Attachment`] says so first, in the place that was told: either it lies
+//! somewhere else now, in a copy that the call keeps until it has ended, or nowhere. What was read from a place that is
+//! no longer told does not count (`relocation`).
 
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use deck_peers::{Membership, Presence};
 use deck_sync::{Shared, fork};
 
 use super::board::Board;
-use super::relocation;
+use super::protocols::relocation;
 
 /// The place of what could not be kept: there was no memory for a copy.
 pub const NOT_KEPT: u64 = u64::MAX - 1;
@@ -43,7 +46,8 @@ impl Attachment {
         Attachment { membership, presence, board, index, phase, copy: None }
     }
 
-    /// The program gets its array back; from now on others read the copy. Without one they are told that there is nothing.
+    /// The program gets its array back; from now on others read the copy. Without one they are told that there is
+    /// nothing.
     pub fn give_back(&mut self, copy: Option<Shared>) {
         self.moved(copy.as_ref().map_or(NOT_KEPT, |copy| address((**copy).as_ref())));
         self.copy = copy;
@@ -72,7 +76,8 @@ impl Drop for Attachment {
             // After the call nobody reads the place any more, whatever it says.
             self.moved(GONE);
         } else {
-            // The node has left: the board may be another group's by now. Whoever reads the copy just now finds out only afterwards that this is no member any more.
+            // The node has left: the board may be another group's by now. Whoever reads the copy just now finds out
+            // only afterwards that this is no member any more.
             std::mem::forget(self.copy.take());
         }
     }
@@ -88,7 +93,7 @@ mod tests {
     use deck_peers::Broker;
     use deck_sync::atomic::Ordering;
 
-    use super::super::ahead::Ahead;
+    use super::super::protocols::ahead::Ahead;
     use super::*;
 
     #[test]

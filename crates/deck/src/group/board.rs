@@ -14,13 +14,13 @@
 //! 9 + 4 i       ... and in its last odd phase
 //! ```
 //!
-//! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines instead of two,
-//! one for each phase in turn (`ahead`).
+//! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines
+//! instead of two, one for each phase in turn (`ahead`).
 //!
-//! Who joins and leaves is changed under the lock only, which holds no longer than a few stores. Its word is the number of
-//! the holder's node plus one, so that the lock of a dead node is taken over; every change is one store, so that whoever
-//! takes over finds no half of one. The memory of a board is only ever used for boards: somebody who read its place from
-//! the job's table a moment too late locks a board, and nothing else.
+//! Who joins and leaves is changed under the lock only, which holds no longer than a few stores. Its word is the number
+//! of the holder's node plus one, so that the lock of a dead node is taken over; every change is one store, so that
+//! whoever takes over finds no half of one. The memory of a board is only ever used for boards: somebody who read its
+//! place from the job's table a moment too late locks a board, and nothing else.
 
 mod said;
 
@@ -33,10 +33,10 @@ use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Event, Goal, Waiting};
 
-use super::ahead::Ahead;
 use super::choose::ONCE_PARTS;
-use super::flow::Counts;
-use super::once::Once;
+use super::protocols::ahead::Ahead;
+use super::protocols::flow::Counts;
+use super::protocols::once::Once;
 
 pub use said::{INLINE, Said};
 

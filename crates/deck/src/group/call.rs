@@ -1,13 +1,13 @@
-//! What a collective call asks for, independent of buffers: checked against the buffers here, and against the calls of the
-//! other members after the first phase.
+//! What a collective call asks for, independent of buffers: checked against the buffers here, and against the calls of
+//! the other members after the first phase.
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 use deck_segment::content::Way;
 
 use super::board::INLINE;
 use super::choose::may_be_ahead;
-use super::course::Course;
-use super::reduction::Operation;
+use super::protocols::course::Course;
+use super::reductions::operation::Operation;
 use super::room;
 
 /// Bytes that a process can address on any processor. Who asks for more has a count wrong, and no lack of memory.
@@ -258,8 +258,9 @@ impl Call {
         }
     }
 
-    /// The way in which one of `members` takes what others give in the way `way`, in blocks of `bytes`: it fetches what nobody else
-    /// reads, unless so much lies in memory that goes through the caches by itself. So do windows of pieces that flow: they are not asked about.
+    /// The way in which one of `members` takes what others give in the way `way`, in blocks of `bytes`: it fetches what
+    /// nobody else reads, unless so much lies in memory that goes through the caches by itself. So do windows of pieces
+    /// that flow: they are not asked about.
     pub(super) fn taking(&self, way: Way, members: u32, bytes: usize) -> Way {
         let is_short = bytes * self.kind.blocks(members as usize) < room::LONG;
         let is_to_one =

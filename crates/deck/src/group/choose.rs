@@ -1,23 +1,25 @@
 //! Which algorithm carries a collective: all choices by kind, bytes and members, the same in every member.
 //!
-//! All of them are made of *rounds*. In a round each member that has something to give puts it where all can read it (in
-//! its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it needs
-//! straight from whoever gave it, with no member in the middle.
+//! All of them are made of *rounds*. In a round each member that has something to give puts it where all can read it
+//! (in its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it
+//! needs straight from whoever gave it, with no member in the middle.
 //!
-//! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that costs less than meeting
-//!   twice. Most are made in one go (`is_direct`, `member/direct`).
-//! * **Once** (reductions of some KiB to all, where members share cores): one round; members that have a core fold parts for all
-//!   who come later (`once`).
+//! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that costs less
+//!   than meeting twice. Most are made in one go (`is_direct`, `member/direct`).
+//! * **Once** (reductions of some KiB to all, where members share cores): one round; members that have a core fold
+//!   parts for all who come later (`once`).
 //! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
-//! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
-//!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
-//!   does it with messages; here every block is read where it was made.
-//! * **Relay** (the same where members are threads of few nodes): the threads of a node read one another's arrays where they lie, and fold
-//!   theirs before the next node goes on with what they have; pieces flow from node to node (`relay`).
-//! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
-//!   those from whom it takes (`ahead`).
+//! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece
+//!   over all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as
+//!   Rabenseifner (2004) does it with messages; here every block is read where it was made.
+//! * **Relay** (the same where members are threads of few nodes): the threads of a node read one another's arrays where
+//!   they lie, and fold theirs before the next node goes on with what they have; pieces flow from node to node
+//!   (`relay`).
+//! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each
+//!   waits only for those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
-//!   given, there is one piece. Givers stay until they have been read: what is longer than a piece is counted (`flow`), for all else there is one more round.
+//!   given, there is one piece. Givers stay until they have been read: what is longer than a piece is counted (`flow`),
+//!   for all else there is one more round.
 //!
 //! The order of folding is that of the indexes in all, for every element: the bits do not depend on the choice.
 
@@ -29,8 +31,8 @@ use super::room;
 
 /// The most bytes that a member has in a piece: while others read it, it writes the next.
 const PIECE_MAX: usize = 64 << 10;
-/// The same where work is shared, or more than two members all meet after each piece (some may share a core, and a meeting costs each a
-/// switch), or have a part each in it: short parts are read slowly from far apart.
+/// The same where work is shared, or more than two members all meet after each piece (some may share a core, and a
+/// meeting costs each a switch), or have a part each in it: short parts are read slowly from far apart.
 const LARGE_MAX: usize = 512 << 10;
 /// The least: below, pieces cost more than memory is worth.
 const PIECE_MIN: usize = 16 << 10;
@@ -41,14 +43,15 @@ const WINDOW_MAX: usize = 2 << 20;
 /// Windows of all members together where all give at the same time, and where one does after the other.
 const WINDOWS_TOGETHER: usize = 4 << 20;
 const WINDOWS_IN_TURN: usize = 32 << 20;
-/// The same where all give to one: the root of the next call takes what it can while that of this call does, so the others are to have room for both.
+/// The same where all give to one: the root of the next call takes what it can while that of this call does, so the
+/// others are to have room for both.
 const WINDOWS_TO_ONE: usize = 16 << 20;
 /// A block of so many bytes is one piece, whatever the kind, and pieces of longer ones are multiples of this: a line.
 const SHORT: usize = 64;
 /// Reductions of more bytes share the work among more than two.
 const SHARED_FROM: usize = 16 << 10;
-/// Two share it where both want the result, from here on: half as much then still goes round the larger memory (`room`). Where one of
-/// them wants it, that one folds while the other gives.
+/// Two share it where both want the result, from here on: half as much then still goes round the larger memory
+/// (`room`). Where one of them wants it, that one folds while the other gives.
 const SHARED_BY_TWO_FROM: usize = 2 * room::LONG;
 /// Reductions that go from team to team are as many pieces as keep all teams busy most of the time, of so many bytes.
 const RELAY_PIECES: usize = 8;
@@ -125,8 +128,9 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     }
 }
 
-/// Bytes of a piece of a reduction of `bytes` that goes from team to team; `None` if it does not: it is short, or there are more teams than pieces, so that most
-/// would wait most of the time. One team alone needs no pieces but for memory: in a scan each member gives as many rows as there are members.
+/// Bytes of a piece of a reduction of `bytes` that goes from team to team; `None` if it does not: it is short, or there
+/// are more teams than pieces, so that most would wait most of the time. One team alone needs no pieces but for memory:
+/// in a scan each member gives as many rows as there are members.
 pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Option<usize> {
     let piece = match teams {
         1 if kind == Kind::Scan => (IN_PLACE_PIECE / members).max(PIECE_MAX).min(bytes),
@@ -138,8 +142,8 @@ pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Op
     (is_worth_it && bytes.div_ceil(piece) >= teams).then_some(piece)
 }
 
-/// Bytes of a slot in the window of a member of a team of so many, for a reduction that goes from team to team in pieces of `piece`: its share of one, and in a scan
-/// one for each of the team.
+/// Bytes of a slot in the window of a member of a team of so many, for a reduction that goes from team to team in
+/// pieces of `piece`: its share of one, and in a scan one for each of the team.
 pub fn relay_slot(kind: Kind, piece: usize, team: usize) -> usize {
     let share = share_of(0, piece, team as u32).len();
     if kind == Kind::Scan { team * share } else { share }
@@ -154,7 +158,8 @@ fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {
     bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts()
 }
 
-/// May what is given be read in the program's own memory? Reductions read their inputs by pieces, which costs more than a copy.
+/// May what is given be read in the program's own memory? Reductions read their inputs by pieces, which costs more than
+/// a copy.
 pub fn may_be_attached(kind: Kind, bytes: usize, members: usize) -> bool {
     may_be_in_place(kind, bytes, members) && !kind.is_reduction()
 }
@@ -183,7 +188,8 @@ pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
     }
 }
 
-/// In how many parts, each of which one member folds for all (`once`), where members share cores. Of two each has half the inputs itself.
+/// In how many parts, each of which one member folds for all (`once`), where members share cores. Of two each has half
+/// the inputs itself.
 #[inline]
 pub fn once_parts(kind: Kind, bytes: usize, members: usize) -> u32 {
     let may_be = kind == Kind::Allreduce && bytes > ONCE_FROM && members > 2;

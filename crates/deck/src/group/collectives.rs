@@ -37,8 +37,9 @@ impl Group {
         self.call(&call, &[], T::as_bytes_mut(data), timeout)
     }
 
-    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's. It is not copied
-    /// before; the others get it through a window of memory, and from a message without ([`Group::start_bcast_message`]).
+    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's. It
+    /// is not copied before; the others get it through a window of memory, and from a message without
+    /// ([`Group::start_bcast_message`]).
     ///
     /// # Errors
     /// As [`Group::start`].
@@ -47,8 +48,8 @@ impl Group {
         self.start(&Call::bcast(root, T::TYPE, data.len()), &[], data)
     }
 
-    /// Gives member `root` the reduction of all inputs, element by element in the order of indexes. `output` matters at the
-    /// root only, where it is as long as the input. Blocks until the deadline.
+    /// Gives member `root` the reduction of all inputs, element by element in the order of indexes. `output` matters at
+    /// the root only, where it is as long as the input. Blocks until the deadline.
     ///
     /// # Errors
     /// As told at [`Group`].
@@ -124,8 +125,8 @@ impl Group {
         self.start_sized(&Call::scan(T::TYPE, input.len(), operation), input)
     }
 
-    /// Gives member `root` the inputs of all, in the order of indexes. `output` matters at the root only. Blocks until the
-    /// deadline.
+    /// Gives member `root` the inputs of all, in the order of indexes. `output` matters at the root only. Blocks until
+    /// the deadline.
     ///
     /// # Errors
     /// As told at [`Group`].
@@ -144,8 +145,8 @@ impl Group {
         self.start_sized(&Call::gather(root, T::TYPE, input.len()), input)
     }
 
-    /// Gives member i part i of the input of member `root`; all parts are as long as `output`. `input` matters at the root
-    /// only. Blocks until the deadline.
+    /// Gives member i part i of the input of member `root`; all parts are as long as `output`. `input` matters at the
+    /// root only. Blocks until the deadline.
     ///
     /// # Errors
     /// As told at [`Group`].
@@ -183,8 +184,8 @@ impl Group {
         self.start_sized(&Call::allgather(T::TYPE, input.len()), input)
     }
 
-    /// Gives member i part i of every member's input, in the order of indexes. All parts have the same length. Blocks until
-    /// the deadline.
+    /// Gives member i part i of every member's input, in the order of indexes. All parts have the same length. Blocks
+    /// until the deadline.
     ///
     /// # Errors
     /// As told at [`Group`]; [`ErrorKind::Invalid`] also if the input cannot be divided by the size.
@@ -204,7 +205,8 @@ impl Group {
         self.start_sized(&Call::alltoall(T::TYPE, count), input)
     }
 
-    /// As [`Group::gather`] with inputs of different lengths: `counts` has those of all members, and matters at the root only.
+    /// As [`Group::gather`] with inputs of different lengths: `counts` has those of all members, and matters at the
+    /// root only.
     ///
     /// # Errors
     /// As told at [`Group`]. Where an input is not as long as its count says, the root gets [`ErrorKind::Invalid`].
@@ -230,7 +232,8 @@ impl Group {
         self.start_sized(&Call::gatherv(root, T::TYPE, input.len(), counts), input)
     }
 
-    /// As [`Group::scatter`] with parts of different lengths: `counts` has those of all members, and matters at the root only.
+    /// As [`Group::scatter`] with parts of different lengths: `counts` has those of all members, and matters at the
+    /// root only.
     ///
     /// # Errors
     /// As told at [`Group`]. A member whose output is not as long as its part gets [`ErrorKind::Invalid`].
@@ -247,7 +250,8 @@ impl Group {
         self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
     }
 
-    /// Starts a [`Group::scatterv`] of which this member gets `count` elements. `input` and `counts` matter at the root only.
+    /// Starts a [`Group::scatterv`] of which this member gets `count` elements. `input` and `counts` matter at the root
+    /// only.
     ///
     /// # Errors
     /// As [`Group::start`].

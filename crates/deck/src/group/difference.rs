@@ -7,7 +7,8 @@ use deck_mudeck::{Error, ErrorKind};
 use super::call::{Call, Kind};
 use super::member::Member;
 
-/// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is read.
+/// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is
+/// read.
 pub const IN_PLACE: u64 = 1 << 63;
 /// ... and: results of this call will be read in this member's output.
 pub const SHOWS_OUTPUT: u64 = 1 << 62;

@@ -1,19 +1,20 @@
 //! How threads find one another under a name and become a group.
 //!
-//! The first to come makes the board and claims the group's name in the job's table; what the table keeps beside a name is
-//! node and place, so everybody else finds the board there without asking anybody. Indexes are given under the board's
-//! lock; whoever fills the last one declares the group formed. A thread whose time is over takes its place back, unless the
-//! group was formed meanwhile. Places of dead nodes are free again. If the node that has the board dies before the group is
-//! formed, the others begin anew.
+//! The first to come makes the board and claims the group's name in the job's table; what the table keeps beside a name
+//! is node and place, so everybody else finds the board there without asking anybody. Indexes are given under the
+//! board's lock; whoever fills the last one declares the group formed. A thread whose time is over takes its place
+//! back, unless the group was formed meanwhile. Places of dead nodes are free again. If the node that has the board
+//! dies before the group is formed, the others begin anew.
 //!
-//! The board of a name may also be that of its last group, of any size: whoever finds that nobody lives who is in it ends it, and
-//! whoever finds that some have left or died waits for its end. Only a board that neither is has to be as one's own would be.
+//! The board of a name may also be that of its last group, of any size: whoever finds that nobody lives who is in it
+//! ends it, and whoever finds that some have left or died waits for its end. Only a board that neither is has to be as
+//! one's own would be.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
-use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX};
+use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX, left};
 use deck_segment::{Region, Segment};
 use deck_sync::cancellation::{self, postponed_while};
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, now_ns, point};
@@ -22,7 +23,6 @@ use super::absent::{self, Absent};
 use super::board::{Board, Locked, MEMBERS_MAX, Place, State};
 use super::options::GroupOptions;
 use super::retired;
-use crate::shared::left;
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
@@ -165,7 +165,8 @@ impl Joining<'_> {
         let region = retired::region(membership, Board::bytes(self.size, ahead))?;
         let id = entry(self.node.number(), region.offset());
         let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
-        // Until the name is claimed, or is somebody else's: who knows the place from the last group that was here is kept off.
+        // Until the name is claimed, or is somebody else's: who knows the place from the last group that was here is
+        // kept off.
         let locked = match board.lock(membership, self.name, Deadline::after(PATIENCE)) {
             Ok(locked) => locked,
             Err(error) => {
@@ -198,7 +199,8 @@ impl Joining<'_> {
         }
     }
 
-    /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that has ended.
+    /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that
+    /// has ended.
     fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
         let segment = match segment_of(membership, found.owner, deadline.to_be_answered()) {
@@ -267,7 +269,8 @@ impl Joining<'_> {
     }
 
     /// # Errors
-    /// `Invalid` if the board is one for another size or with other options; those who have come to it are told of other options.
+    /// `Invalid` if the board is one for another size or with other options; those who have come to it are told of
+    /// other options.
     fn compare(&self, board: &Board) -> Result<()> {
         if board.members() != self.size {
             let what = format!("{}: it is a group of {}, not {}", self.what(), board.members(), self.size);
@@ -291,8 +294,8 @@ impl Joining<'_> {
         }
     }
 
-    /// What those who look on are told of a thread that waits to become member `index`, since it joins; `index` is the board's size
-    /// while it waits for the last group of that name to end.
+    /// What those who look on are told of a thread that waits to become member `index`, since it joins; `index` is the
+    /// board's size while it waits for the last group of that name to end.
     fn about(&self, board: &Board, index: u32, since_ns: u64) -> About<'_> {
         let about = About { since_ns, ..About::new(Goal::Group, self.name) };
         about.with(board.facts(board.members(), 0, index))
@@ -352,7 +355,8 @@ impl Joining<'_> {
         }
     }
 
-    /// Waits until the last group of that name has ended, which had this incarnation of the board: another one may have it already.
+    /// Waits until the last group of that name has ended, which had this incarnation of the board: another one may have
+    /// it already.
     fn wait_for_end(&self, board: &Board, incarnation: u64, since_ns: u64, deadline: Deadline) -> Result<()> {
         let membership = self.membership();
         let changes = membership.table().changes();
@@ -375,8 +379,8 @@ impl Joining<'_> {
         }
     }
 
-    /// The node of each member of a formed group. `None` if one is nobody's, and all have to begin anew: it had given up while somebody was stopped who declared the group formed.
-    /// Member `index` leaves then.
+    /// The node of each member of a formed group. `None` if one is nobody's, and all have to begin anew: it had given
+    /// up while somebody was stopped who declared the group formed. Member `index` leaves then.
     fn nodes(&self, board: &Board, index: u32) -> Option<Vec<NodeId>> {
         let nodes = board.nodes();
         if nodes.is_none() {
@@ -408,8 +412,8 @@ fn free_places_of_the_dead(membership: &Membership, board: &Board, size: u32) {
 
 /// The group is over. Under the lock.
 fn end(membership: &Membership, name: &str, board: &Board) {
-    // In this order: whoever finds the board over looks for the name again, and if this thread dies in between, the name does not
-    // lead to a board that nobody joins.
+    // In this order: whoever finds the board over looks for the name again, and if this thread dies in between, the
+    // name does not lead to a board that nobody joins.
     release_name(membership, name, board);
     point("group/ending");
     board.set_state(State::Over);
@@ -421,7 +425,8 @@ fn lock_in_any_case<'a>(membership: &'a Membership, name: &'a str, board: &'a Bo
     postponed_while(|| board.lock(membership, name, deadline), Error::kind)
 }
 
-/// Member `index` leaves; the last one frees the name. Nothing happens if its node has left: the board may be another group's by now.
+/// Member `index` leaves; the last one frees the name. Nothing happens if its node has left: the board may be another
+/// group's by now.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
     let Some(_pledge) = membership.pledge() else { return };
     let locked = lock_in_any_case(membership, name, board);

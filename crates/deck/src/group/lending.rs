@@ -1,17 +1,21 @@
 //! Memory that two members lend one another: each gives where it has just read.
 //!
-//! Lines that a core has just read are in its caches, and to write them takes less than to take lines of its own back from whoever has read
-//! those. So in a group of two a member that has read what the other one gave in the last phase gives in that very place, whoever's memory it is, if there is
-//! room for it (measured: `docs/design/050-collectives.md`).
+//! Lines that a core has just read are in its caches, and to write them takes less than to take lines of its own back
+//! from whoever has read those. So in a group of two a member that has read what the other one gave in the last phase
+//! gives in that very place, whoever's memory it is, if there is room for it (measured:
+//! `docs/design/050-collectives.md`).
 //!
-//! **One rule keeps both apart**: nobody gives twice in a row in the same place. In phase *n* a member writes where the other one's contribution to
-//! phase *n* - 1 lies, or in its own memory; the other one does not write there, as it is where it gave last, and nobody else reads there. Contributions to phases before that
-//! have been read by all who have come to phase *n* - 1. In its own memory a member has one place for odd phases and one for even ones. A place that is lent
-//! goes to and fro once a phase, so its owner gives there in phases of one kind only, and in the next one at the other place.
+//! **One rule keeps both apart**: nobody gives twice in a row in the same place. In phase *n* a member writes where the
+//! other one's contribution to phase *n* - 1 lies, or in its own memory; the other one does not write there, as it is
+//! where it gave last, and nobody else reads there. Contributions to phases before that have been read by all who have
+//! come to phase *n* - 1. In its own memory a member has one place for odd phases and one for even ones. A place that
+//! is lent goes to and fro once a phase, so its owner gives there in phases of one kind only, and in the next one at
+//! the other place.
 //!
-//! **Where members may be ahead** (`ahead`) the rule is the same. One that need not wait gives in a call in which the other one gives nothing, so its own next
-//! place is one that nobody borrows; and what it has given in a place of its own that came back to it keeps that place
-//! until the other one has come to the phase after that, as what it gives in any other of them.
+//! **Where members may be ahead** (`ahead`) the rule is the same. One that need not wait gives in a call in which the
+//! other one gives nothing, so its own next place is one that nobody borrows; and what it has given in a place of its
+//! own that came back to it keeps that place until the other one has come to the phase after that, as what it gives in
+//! any other of them.
 
 use std::sync::Arc;
 
@@ -19,7 +23,7 @@ use deck_segment::Segment;
 
 use super::board::INLINE;
 use super::call::Kind;
-use super::course::Course;
+use super::protocols::course::Course;
 use super::room::{LONG, Room};
 
 /// In a place that a member tells: it lies in the memory of the other one of two.
@@ -60,8 +64,8 @@ impl Place {
         self.offset + Part::of(index, kind, block).skipped
     }
 
-    /// The same place, in which the member with this index, whose memory is `room`, gives blocks of `block` bytes in `phase`. One of its own is not for
-    /// what it gives ahead of the other one before that has read it.
+    /// The same place, in which the member with this index, whose memory is `room`, gives blocks of `block` bytes in
+    /// `phase`. One of its own is not for what it gives ahead of the other one before that has read it.
     #[inline]
     pub fn borrowed_by(self, index: u32, phase: u64, kind: Kind, block: usize, room: &mut Room) -> Place {
         if self.owner == index {
@@ -100,14 +104,15 @@ impl Lending {
         course.is_giver(1 - self.index, 2) && block > INLINE && block < LONG
     }
 
-    /// The other one told `place` in `phase`, which is the present one, of a call in blocks of `block` bytes, and this member has read its part of it.
+    /// The other one told `place` in `phase`, which is the present one, of a call in blocks of `block` bytes, and this
+    /// member has read its part of it.
     #[inline]
     pub fn note(&mut self, phase: u64, place: u64, kind: Kind, block: usize) {
         (self.phase, self.place, self.read) = (phase, place, Part::of(self.index, kind, block));
     }
 
-    /// A place to give blocks of `block` bytes in the phase after `phase`, if one is lent. `room` is this member's memory, and `segments` are those of both
-    /// nodes.
+    /// A place to give blocks of `block` bytes in the phase after `phase`, if one is lent. `room` is this member's
+    /// memory, and `segments` are those of both nodes.
     #[inline]
     pub fn borrowed(
         &self,
@@ -163,7 +168,8 @@ mod tests {
             self.lending.borrowed(phase, kind, block, &self.room, &segments)
         }
 
-        /// Gives in `phase`: what it tells, and what it writes. Ahead of the other one if both `have_come` as far as that needs.
+        /// Gives in `phase`: what it tells, and what it writes. Ahead of the other one if both `have_come` as far as
+        /// that needs.
         fn give(&mut self, phase: u64, kind: Kind, block: usize, have_come: Option<u64>) -> Option<(u64, Bytes)> {
             let (index, bytes) = (self.lending.index, self.bytes(kind, block));
             let place = match (self.borrowed(phase - 1, kind, block), have_come) {
@@ -198,8 +204,8 @@ mod tests {
         one.0 == other.0 && one.1.start < other.1.end && other.1.start < one.1.end
     }
 
-    /// All ways in which two can give one after the other: nobody writes what the other one writes or still reads, and what is told is where it was
-    /// written.
+    /// All ways in which two can give one after the other: nobody writes what the other one writes or still reads, and
+    /// what is told is where it was written.
     ///
     /// Seen to fail: with what was lent in the phase before the last one; with one place of its own.
     #[test]
@@ -303,9 +309,11 @@ mod tests {
         }
     }
 
-    /// The same where one need not wait for the other, for all calls in a row and some ways in which both take their turns.
+    /// The same where one need not wait for the other, for all calls in a row and some ways in which both take their
+    /// turns.
     ///
-    /// Seen to fail: without noting that a place has come back; with a place of its own that is free when the other one has come to the same phase.
+    /// Seen to fail: without noting that a place has come back; with a place of its own that is free when the other one
+    /// has come to the same phase.
     #[test]
     fn nobody_writes_where_the_other_one_is_that_may_be_behind() {
         const PHASES: u32 = 7;
@@ -341,7 +349,8 @@ mod tests {
         for place in [0, own - 8192, own + 4096 - 64, own + (1 << 20), u64::MAX >> 1, u64::MAX - 4096] {
             assert!(!is_lent(&mut side, place | OF_THE_OTHER), "{place:#x}");
         }
-        // Of its own memory it may tell what it likes, as long as there is such a place: nobody can write there but in it.
+        // Of its own memory it may tell what it likes, as long as there is such a place: nobody can write there but in
+        // it.
         assert!(is_lent(&mut side, 64) && !is_lent(&mut side, 0));
         let end = side.heap.segment().bytes() as u64;
         assert!([end - 64, end, OF_THE_OTHER - 64].into_iter().all(|place| !is_lent(&mut side, place)));

@@ -15,31 +15,32 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use deck_mudeck::{Error, Node, NodeId, Result};
-use deck_peers::{Membership, Notice, Presence, Subject, fork};
+use deck_peers::{Membership, Notice, Presence, Subject};
 use deck_segment::attach::Attach;
 use deck_segment::{Buffer, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabouts, now_ns, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabouts, fork, now_ns, point};
 
 use super::absent;
-use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Said};
 use super::call::{Call, Kind};
 use super::choose::Layout;
-use super::flow::Flow;
 use super::join::{self, Joined};
 use super::lending::Lending;
-use super::neighbours;
 use super::parties::Parties;
+use super::protocols::ahead::{self, Ahead, Awaited};
+use super::protocols::flow::Flow;
+use super::protocols::teams::Teams;
+use super::reductions::neighbours;
 use super::retired;
 use super::room::Room;
-use super::teams::Teams;
 
 pub use attached::LOOK;
 pub use contribution::Contribution;
 pub use direct::Direct;
 
-/// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another core.
+/// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another
+/// core.
 const BRIEF_LOOKS: u32 = 100;
 /// Waits that begin at once after brief looks that were in vain: with more members than cores most are.
 const WITHOUT_LOOK: u32 = 31;
@@ -50,8 +51,8 @@ const MISSING: u64 = u64::MAX >> 1;
 /// Waits between two looks at where the members are.
 const WAITS_PER_LOOK_AROUND: u32 = 64;
 
-/// Members of more nodes than these meet only when a call needs their memory: all pairs of 256 nodes take seconds where cores are few, and many groups do nothing
-/// but barriers and sums.
+/// Members of more nodes than these meet only when a call needs their memory: all pairs of 256 nodes take seconds where
+/// cores are few, and many groups do nothing but barriers and sums.
 const MEET_AT_ONCE: usize = 16;
 
 /// A member of a group that was formed.
@@ -65,7 +66,8 @@ pub struct Member {
     pub nodes: Vec<NodeId>,
     /// The segments of the members' nodes that this one has met: of the first ones, until it has met all.
     segments: Vec<Arc<Segment>>,
-    /// The processes of all members, if this one may read their memory; and what this one may tell the others to read, once that is known.
+    /// The processes of all members, if this one may read their memory; and what this one may tell the others to read,
+    /// once that is known.
     processes: Vec<u32>,
     attach: Option<Attach>,
     /// The last phase before this one had met the nodes of all: in the next one all have.
@@ -79,7 +81,8 @@ pub struct Member {
     shelf: Option<Arc<Shelf>>,
     /// The last phase at which this member arrived.
     phase: u64,
-    /// The calls that it said, with their lengths, in its last phases: where it has said them, others have read them since.
+    /// The calls that it said, with their lengths, in its last phases: where it has said them, others have read them
+    /// since.
     said: Vec<(u64, u64)>,
     /// How far the looks at what is awaited have come.
     looked: AtomicU64,
@@ -93,7 +96,8 @@ pub struct Member {
     told: u64,
     /// One that is yet to be told.
     late: Option<Error>,
-    /// Whom the present wait is for as well: this member has something to do when one of them has come and given so much, even if others have not.
+    /// Whom the present wait is for as well: this member has something to do when one of them has come and given so
+    /// much, even if others have not.
     early: Vec<(u32, u64)>,
     /// The pieces of the present phase, while they flow.
     flow: Option<Flow>,
@@ -120,7 +124,8 @@ pub struct Member {
     has_left: bool,
     /// Whether a thread is in a call of this member's.
     presence: Arc<Presence>,
-    /// Tells those who look on which thread is the member: the one that called last, as a group may pass from thread to thread.
+    /// Tells those who look on which thread is the member: the one that called last, as a group may pass from thread to
+    /// thread.
     notice: Notice,
 }
 
@@ -182,11 +187,12 @@ impl Member {
         member
     }
 
-    /// Meets the nodes of all members, which joining and the first calls do, or the first one that needs it; from then on what they give can be read. Blocks
-    /// until the deadline.
+    /// Meets the nodes of all members, which joining and the first calls do, or the first one that needs it; from then
+    /// on what they give can be read. Blocks until the deadline.
     ///
     /// # Errors
-    /// `Timeout` and `Cancelled`: the next one goes on where it was. `PeerLost` and `Closed` naming a member's node, `NoMemory`.
+    /// `Timeout` and `Cancelled`: the next one goes on where it was. `PeerLost` and `Closed` naming a member's node,
+    /// `NoMemory`.
     #[cold]
     pub fn meet(&mut self, deadline: Deadline) -> Result<()> {
         while !self.has_met() {
@@ -273,7 +279,8 @@ impl Member {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// A call begins, or goes on: until [`Member::step_out`] its node does not leave. The board may be another group's after that.
+    /// A call begins, or goes on: until [`Member::step_out`] its node does not leave. The board may be another group's
+    /// after that.
     ///
     /// # Errors
     /// As [`Member::check`]; then no call has begun.
@@ -374,8 +381,8 @@ impl Member {
         }
     }
 
-    /// Waits until this member can go on: looks first for as long as an answer is on its way that comes at once, without the clock and all else
-    /// that a wait begins with. Blocks until the deadline.
+    /// Waits until this member can go on: looks first for as long as an answer is on its way that comes at once,
+    /// without the clock and all else that a wait begins with. Blocks until the deadline.
     ///
     /// # Errors
     /// As [`Member::wait`].
@@ -391,7 +398,8 @@ impl Member {
         self.wait(kind, deadline_from_now())
     }
 
-    /// The content of a message of this node stays as it is, whatever becomes of the message, until the call has come to its end or the group to its.
+    /// The content of a message of this node stays as it is, whatever becomes of the message, until the call has come
+    /// to its end or the group to its.
     #[cold]
     pub fn keep(&mut self, content: &[u8]) {
         self.kept.extend(self.membership().heap().share_of_at_any_cost(content));
@@ -408,7 +416,8 @@ impl Member {
         self.arrive(&Said { call, length, place: MISSING }, &[]);
     }
 
-    /// What this member told of in the present phase is not there any more, as it cannot give it: what it tells next publishes that.
+    /// What this member told of in the present phase is not there any more, as it cannot give it: what it tells next
+    /// publishes that.
     pub fn go_without(&self) {
         self.board.place_said(self.index, self.phase).store(MISSING, Ordering::Relaxed);
     }
@@ -464,7 +473,8 @@ impl Drop for Member {
 struct Arriving<'a> {
     member: &'a Member,
     kind: Kind,
-    /// When it first went to sleep: others that come and go do not make it a new wait. 0 before, as the clock costs time.
+    /// When it first went to sleep: others that come and go do not make it a new wait. 0 before, as the clock costs
+    /// time.
     since_ns: &'a Cell<u64>,
 }
 

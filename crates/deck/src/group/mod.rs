@@ -1,9 +1,10 @@
 //! Groups and collectives: threads of any nodes that meet under a name.
 //!
 //! A [`Group`] is one *member*: a thread's place among `size` threads, wherever they run. All members call the same
-//! collectives in the same order; each returns when this member's part is done, which is after all have come to it: every
-//! collective is also a barrier, unless the group was joined with [`Completion::Own`]. `docs/design/050-collectives.md` tells how
-//! they work, 051 why results are the same bits in every run, 052 how members get ahead of others.
+//! collectives in the same order; each returns when this member's part is done, which is after all have come to it:
+//! every collective is also a barrier, unless the group was joined with [`Completion::Own`].
+//! `docs/design/050-collectives.md` tells how they work, 051 why results are the same bits in every run, 052 how
+//! members get ahead of others.
 //!
 //! | file | idea |
 //! |---|---|
@@ -16,22 +17,14 @@
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way; `progress/`: what is given and taken, whether all are in it, whether counts fit, and where work is shared |
 //! | `options` | what members agree on when they join |
-//! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
+//! | `protocols/` | who may go on, in words that all see: members that are ahead of others, where a call ends with the member's own part (`ahead`); who takes from whom (`course`); pieces with no meeting for each (`flow`); a part of a result that one member works out for all (`once`); that what a member gives lies somewhere else now (`relocation`); the members of each node (`teams`) |
+//! | `reductions/` | operations on elements (`operation`); what all give, folded in the order of indexes (`folding`); long reductions that go from node to node (`relay`, and what a member makes of a piece), and where members of a node lay out arrays for one another (`neighbours`) |
 //! | `difference` | whether members are in the same call |
-//! | `course` | who takes from whom in a call |
-//! | `flow` | pieces with no meeting for each: who may give and take the next |
-//! | `stream` | ... and what that gives and takes in each call |
-//! | `sources` | ... from whom all is taken, in whatever order they come |
-//! | `once` | a part of a result that one member works out for all |
-//! | `relay` | long reductions that go from node to node; `relay/`: what a member makes of a piece |
-//! | `teams` | ... the members of each node |
-//! | `neighbours` | ... and where they lay out arrays for one another |
+//! | `stream` | what pieces give and take in each call |
+//! | `sources` | from whom all is taken, in whatever order they come |
 //! | `ways` | through the caches, past them, or read in the giver's own memory |
 //! | `attaching` | what members tell the others to read in their programs' memory |
-//! | `relocation` | ... and that it lies somewhere else now |
 //! | `lending` | two members that give in one another's memory |
-//! | `folding` | what all give, folded in the order of indexes |
-//! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
 //! | `array` | what those read and write meanwhile |
 //! | `absent` | errors that name who is missing |
@@ -40,35 +33,27 @@
 //! | `retired` | memory of members that have left |
 
 mod absent;
-mod ahead;
 mod array;
 mod attaching;
 mod board;
 mod call;
 mod choose;
 mod collectives;
-mod course;
 mod difference;
-mod flow;
-mod folding;
 mod join;
 mod lending;
 mod member;
-mod neighbours;
 pub(crate) mod observe;
-mod once;
 mod options;
 mod parties;
 mod pending;
 mod progress;
-mod reduction;
-mod relay;
-mod relocation;
+mod protocols;
+mod reductions;
 mod retired;
 mod room;
 mod sources;
 mod stream;
-mod teams;
 mod ways;
 
 use std::collections::VecDeque;
@@ -90,7 +75,7 @@ pub use board::MEMBERS_MAX;
 pub use call::{Call, Kind};
 pub use options::{Completion, GroupOptions};
 pub use pending::{Pending, PendingMessage};
-pub use reduction::Operation;
+pub use reductions::operation::Operation;
 
 /// A member of a group of threads: joins under a name, calls collectives, leaves.
 ///
@@ -98,37 +83,42 @@ pub use reduction::Operation;
 ///
 /// # What holds for every collective
 /// * All members call the same ones in the same order, with the same root, element type, operation and count (the forms
-///   ending in v: with counts that fit). If they do not, each member that is in the call gets [`ErrorKind::Invalid`] naming
-///   the first one that differs, and the group goes on.
+///   ending in v: with counts that fit). If they do not, each member that is in the call gets [`ErrorKind::Invalid`]
+///   naming the first one that differs, and the group goes on.
 /// * Any size from 0 up, also more than the node's budget: large data travels in pieces. An array in the content of a
-///   [`crate::Message`] that this node made, with more than 16 KiB for each receiver, is read by the others where it lies, except in the
-///   forms ending in v. Others of that size may be read in the program's own memory, where the system lets a process do so and that is found to be
-///   faster (`DECK_ATTACH`), except in these forms and in reductions; in reductions by the threads of the member's own node alone. All others
-///   are copied.
-/// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
-///   members are on.
-/// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a piece of what it gives, of 1 MiB at most. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
-///   members that are absent, and nothing is lost: the same call again, with the same arrays, goes on where it was (and another one is
-///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
-///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
-///   an array in the content of a message is read where it lies until the call has ended: leave the slice that was given as it is. The message may be dropped, and to
-///   edit it anew copies it. Of another long array others may read
-///   a copy until the call has ended: the first time that it ends for want of time takes the time and memory for that.
+///   [`crate::Message`] that this node made, with more than 16 KiB for each receiver, is read by the others where it
+///   lies, except in the forms ending in v. Others of that size may be read in the program's own memory, where the
+///   system lets a process do so and that is found to be faster (`DECK_ATTACH`), except in these forms and in
+///   reductions; in reductions by the threads of the member's own node alone. All others are copied.
+/// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes
+///   the members are on.
+/// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a
+///   piece of what it gives, of 1 MiB at most. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the members
+///   that are absent, and nothing is lost: the same call again, with the same arrays, goes on where it was (and another
+///   one is [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have
+///   been written. It is as it was if arguments were refused, or lengths that do not fit in the forms ending in v. What
+///   the call has read of its input by then stays read; an array in the content of a message is read where it lies
+///   until the call has ended: leave the slice that was given as it is. The message may be dropped, and to edit it anew
+///   copies it. Of another long array others may read a copy until the call has ended: the first time that it ends for
+///   want of time takes the time and memory for that.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
 ///
 /// # What [`Completion::Own`] changes
-/// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and scans of up to
-/// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
-/// * what a member gives reaches the others also when it has left since, or died: joining ends when all have met, or else the first call
-///   waits for that;
-/// * a member gets up to 16 such calls ahead of the slowest (8 in which it gives more than 32 bytes), and waits for it then; all other calls wait for all;
-/// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
+/// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and
+/// scans of up to 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something.
+/// Then
+/// * what a member gives reaches the others also when it has left since, or died: joining ends when all have met, or
+///   else the first call waits for that;
+/// * a member gets up to 16 such calls ahead of the slowest (8 in which it gives more than 32 bytes), and waits for it
+///   then; all other calls wait for all;
+/// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in
+///   which they are;
 /// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
-/// * members that are in different calls are told at once only if one takes from the other. The others get [`ErrorKind::Invalid`] from
-///   one of the next 16 calls, or from the next that waits for all; it says that an earlier call differed, was itself carried out, and
-///   the group goes on.
+/// * members that are in different calls are told at once only if one takes from the other. The others get
+///   [`ErrorKind::Invalid`] from one of the next 16 calls, or from the next that waits for all; it says that an earlier
+///   call differed, was itself carried out, and the group goes on.
 ///
 /// ```
 /// use std::time::Duration;
@@ -160,19 +150,21 @@ pub struct Group {
     stalled: Option<Progress>,
     /// Calls that were started, in their order.
     queue: VecDeque<Started>,
-    /// Dropped after the calls: what these say at their end they say on a board that may be another group's when the last member has left.
+    /// Dropped after the calls: what these say at their end they say on a board that may be another group's when the
+    /// last member has left.
     member: Member,
     ways: Ways,
 }
 
 impl Group {
-    /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
-    /// with `None` indexes are given in the order of arrival. A name has 1 to 89 bytes. Names of groups and of mail boxes do not collide, but a
-    /// job can have 16,384 different ones of both together at a time. A name can be
-    /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
-    /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
-    /// with meeting the members' nodes, and tells of one that cannot be met in its time. Members of more than 16 nodes leave that to
-    /// the first call in which somebody gives more than 32 bytes. Blocks until the deadline.
+    /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its
+    /// own; with `None` indexes are given in the order of arrival. A name has 1 to 89 bytes. Names of groups and of
+    /// mail boxes do not collide, but a job can have 16,384 different ones of both together at a time. A name can be
+    /// used again, with any size and options, when all members of its last group have left or died; until then joining
+    /// waits, as soon as the first of them has. Once all have come there is a group, which nobody ends for want of
+    /// time: the first call goes on with meeting the members' nodes, and tells of one that cannot be met in its time.
+    /// Members of more than 16 nodes leave that to the first call in which somebody gives more than 32 bytes. Blocks
+    /// until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
@@ -188,7 +180,8 @@ impl Group {
     /// As [`Group::join`], with options: the same in every member.
     ///
     /// # Errors
-    /// As [`Group::join`]; [`ErrorKind::Invalid`] also if another member gave other options: then all who have come by then get it.
+    /// As [`Group::join`]; [`ErrorKind::Invalid`] also if another member gave other options: then all who have come by
+    /// then get it.
     #[doc(alias = "deck_group_join_with")]
     pub fn join_with(
         node: &Node,
@@ -202,7 +195,8 @@ impl Group {
         let joined = Joining { node, name, size, index, options }.join(deadline)?;
         let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
         member.enter()?;
-        // The group is formed: to leave it for want of time, or of room for another node's memory, would end it for all. What is left to do the first call does.
+        // The group is formed: to leave it for want of time, or of room for another node's memory, would end it for
+        // all. What is left to do the first call does.
         let met = if member.meets_at_once() { member.meet(deadline) } else { Ok(()) };
         let met = match met.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => Ok(()),
@@ -250,17 +244,18 @@ impl Group {
         &self.member.nodes
     }
 
-    /// Leaves the group, as dropping does. Members that are in a call which needs this one get [`ErrorKind::Closed`]. Never
-    /// waits for them; for a second at most if a node is stopped in the moment in which it joins or leaves the same group.
+    /// Leaves the group, as dropping does. Members that are in a call which needs this one get [`ErrorKind::Closed`].
+    /// Never waits for them; for a second at most if a node is stopped in the moment in which it joins or leaves the
+    /// same group.
     #[doc(alias = "deck_group_leave")]
     pub fn leave(self) {}
 
-    /// A collective in its plainest form, which all others are made of: `input` and `output` are bytes of whole elements in
-    /// native order, at least as many as [`Call::bytes`] says. Blocks until the deadline.
+    /// A collective in its plainest form, which all others are made of: `input` and `output` are bytes of whole
+    /// elements in native order, at least as many as [`Call::bytes`] says. Blocks until the deadline.
     ///
     /// # Errors
-    /// As told at [`Group`]; [`ErrorKind::Invalid`] also for buffers that are too small, and for a root or counts that cannot
-    /// be; [`ErrorKind::TooLarge`] for counts that no memory could hold.
+    /// As told at [`Group`]; [`ErrorKind::Invalid`] also for buffers that are too small, and for a root or counts that
+    /// cannot be; [`ErrorKind::TooLarge`] for counts that no memory could hold.
     pub fn call(&mut self, call: &Call, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
         self.inside(|group| group.call_inside(call, input, output, timeout))
     }
@@ -475,90 +470,4 @@ fn still_under_way(stalled: &Progress) -> Error {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use deck_mudeck::{Door, ElementType, NodeState};
-    use deck_peers::Broker;
-
-    use super::*;
-
-    /// Two members on nodes of their own.
-    fn pair() -> (Broker, Vec<Node>, Vec<Group>) {
-        const SOON: Duration = Duration::from_secs(20);
-        let broker = Broker::start("test", 2).unwrap();
-        let nodes: Vec<Node> =
-            (0..2).map(|_| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap()).collect();
-        let groups = std::thread::scope(|scope| {
-            let join = |index: usize| Group::join(&nodes[index], "pair", 2, Some(index as u32), SOON).unwrap();
-            let other = scope.spawn(move || join(1));
-            vec![join(0), other.join().unwrap()]
-        });
-        (broker, nodes, groups)
-    }
-
-    #[test]
-    fn a_node_leaves_when_its_threads_have_come_out_of_their_calls() {
-        const A_MOMENT: Duration = Duration::from_millis(50);
-        let (_broker, nodes, mut groups) = pair();
-        groups[0].member.enter().unwrap();
-        let leaving = nodes[0].clone();
-        let leaving = std::thread::spawn(move || leaving.leave());
-        while !nodes[0].is_left() {
-            std::thread::yield_now();
-        }
-        let until = Deadline::after(A_MOMENT);
-        while !until.has_passed() && !leaving.is_finished() {
-            std::thread::yield_now();
-        }
-        assert!(!leaving.is_finished());
-        assert_eq!(nodes[1].state(nodes[0].number()).unwrap(), NodeState::Live);
-        groups[0].member.step_out();
-        leaving.join().unwrap().unwrap();
-        // Lost, if this thread had no core for more than a second.
-        assert_ne!(nodes[1].state(nodes[0].number()).unwrap(), NodeState::Live);
-        assert_eq!(groups[0].barrier(Duration::ZERO).unwrap_err().kind(), ErrorKind::NotInitialized);
-    }
-
-    #[test]
-    fn what_a_member_could_not_give_is_not_read_as_data() {
-        const SOON: Duration = Duration::from_secs(20);
-        let node = Node::join().unwrap();
-        // What lies in a line, and what lies beside it.
-        for bytes in [8, 20_000] {
-            let call = Call::bcast(0, ElementType::Byte, bytes);
-            let join = |index| Group::join(&node, "without", 2, Some(index), SOON).unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| join(0).member.arrive_without(call.word(), bytes as u64));
-                let error = join(1).call(&call, &[], &mut vec![0; bytes], SOON).unwrap_err();
-                assert_eq!((error.kind(), error.peer()), (ErrorKind::Corrupt, Some(node.number())), "{error}");
-                assert!(error.to_string().contains("index 0 could not give"), "{error}");
-            });
-        }
-    }
-
-    #[test]
-    fn members_that_were_in_different_calls_try_ways_in_step_afterwards() {
-        const SOON: Duration = Duration::from_secs(20);
-        let node = Node::join().unwrap();
-        let (element, count) = (ElementType::Double, 1000);
-        let member = |index: u32| {
-            let mut group = Group::join(&node, "in step", 2, Some(index), SOON).unwrap();
-            let (input, mut output) = (vec![0; 8 * count], vec![0; 8 * count]);
-            let own = [Kind::Bcast, Kind::Allreduce][index as usize];
-            let mut call = |kind| group.call(&Call::new(kind, element, count), &input, &mut output, SOON);
-            assert_eq!(call(own).unwrap_err().kind(), ErrorKind::Invalid);
-            call(Kind::Bcast).unwrap();
-            group.ways.calls_like(Alike::new(Kind::Bcast, 8 * count, || (false, Attach::Never)).unwrap())
-        };
-        let calls = std::thread::scope(|scope| {
-            [0, 1]
-                .map(|index| {
-                    scope.spawn({
-                        let member = &member;
-                        move || member(index)
-                    })
-                })
-                .map(|member| member.join().unwrap())
-        });
-        assert_eq!(calls, [1, 1]);
-    }
-}
+mod tests;

@@ -6,11 +6,11 @@ use deck_mudeck::NodeId;
 use deck_peers::MailboxId;
 use deck_segment::Segment;
 
-use super::ahead::{Ahead, Awaited};
 use super::board::{Board, MEMBERS_MAX, Place};
-use super::flow::Flow;
 use super::join;
-use super::teams::Teams;
+use super::protocols::ahead::{Ahead, Awaited};
+use super::protocols::flow::Flow;
+use super::protocols::teams::Teams;
 
 /// A member's place in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct MemberSight {
     pub node: Option<NodeId>,
     /// It has left the group.
     pub has_left: bool,
-    /// It does not keep the one waiting that was asked about: it has come to the phase, is not needed there, or has given its pieces.
+    /// It does not keep the one waiting that was asked about: it has come to the phase, is not needed there, or has
+    /// given its pieces.
     pub has_come: bool,
 }
 
@@ -35,9 +36,9 @@ pub fn board_of_entry(entry: MailboxId) -> (NodeId, u64) {
     (entry.owner, join::offset(entry) as u64)
 }
 
-/// The members of the group whose board lies at byte `offset` of the segment `heap` of `owner`; `size` 0: as many as it says.
-/// `phase` and the index of whoever waits for it, and `how`, are what a wait of a collective told in its facts, or zeros. `None` if
-/// there can be none.
+/// The members of the group whose board lies at byte `offset` of the segment `heap` of `owner`; `size` 0: as many as it
+/// says. `phase` and the index of whoever waits for it, and `how`, are what a wait of a collective told in its facts,
+/// or zeros. `None` if there can be none.
 pub fn members(
     heap: BorrowedFd<'_>,
     owner: NodeId,

@@ -2,7 +2,7 @@
 
 use deck_mudeck::{Error, ErrorKind, Result};
 
-use super::ahead::Ahead;
+use super::protocols::ahead::Ahead;
 
 /// When a collective call of a member ends.
 #[doc(alias = "deck_completion_t")]
@@ -11,15 +11,15 @@ pub enum Completion {
     /// When all members have come to it: each is told in this very call who is absent.
     #[default]
     Everyone,
-    /// When the member's own part is done, which is what MPI promises: the root of a broadcast does not wait for anybody. Broadcasts,
-    /// reductions to a root, gathers, scatters and scans of at most 16 KiB a block (and 64 KiB at the root) end so; all other
-    /// calls still wait for all.
+    /// When the member's own part is done, which is what MPI promises: the root of a broadcast does not wait for
+    /// anybody. Broadcasts, reductions to a root, gathers, scatters and scans of at most 16 KiB a block (and 64 KiB at
+    /// the root) end so; all other calls still wait for all.
     Own,
 }
 
 impl Completion {
-    /// By how many phases a member may be ahead of others. With so many, each of up to 16 members can be the root in turn, and gets
-    /// through all calls up to the next of its own in one turn of a core.
+    /// By how many phases a member may be ahead of others. With so many, each of up to 16 members can be the root in
+    /// turn, and gets through all calls up to the next of its own in one turn of a core.
     const OWN: Ahead = Ahead::by(16).expect("a power of two");
 
     /// The completion with this code, as in the C API.

@@ -1,7 +1,8 @@
 //! Collectives that were started and are waited for later.
 //!
-//! Those of one member are carried in the order in which they were started. Starting one says this member's first part at
-//! once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the group.
+//! Those of one member are carried in the order in which they were started. Starting one says this member's first part
+//! at once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the
+//! group.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -101,8 +102,8 @@ impl Started {
 
 /// A collective that was started: its result is asked for with [`Pending::test`] or [`Pending::wait`].
 ///
-/// Dropping it does not take the call back, which the other members count on: it is finished by later calls of the group,
-/// and its result is dropped.
+/// Dropping it does not take the call back, which the other members count on: it is finished by later calls of the
+/// group, and its result is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -144,12 +145,13 @@ pub struct Pending<T: Element> {
 }
 
 impl<T: Element> Pending<T> {
-    /// Its result if it has ended; `None` if not. Never blocks, but while another thread of this node reads a piece of what any
-    /// of its members gives, when a long call begins and ends.
+    /// Its result if it has ended; `None` if not. Never blocks, but while another thread of this node reads a piece of
+    /// what any of its members gives, when a long call begins and ends.
     ///
     /// # Errors
-    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an earlier call
-    /// differed ([`crate::Completion::Own`]) is told once, and the result is there when it is asked for again.
+    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an
+    /// earlier call differed ([`crate::Completion::Own`]) is told once, and the result is there when it is asked for
+    /// again.
     #[doc(alias = "deck_test")]
     pub fn test(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
         Ok(self.ticket.test(group)?.map(elements))
@@ -170,7 +172,8 @@ fn elements<T: Element>(result: Box<dyn Array>) -> Vec<T> {
     (result as Box<dyn Any>).downcast::<Vec<T>>().map_or_else(|_| Vec::new(), |elements| *elements)
 }
 
-/// A broadcast of a message that was started ([`Group::start_bcast_message`]). As [`Pending`], with a message for a result.
+/// A broadcast of a message that was started ([`Group::start_bcast_message`]). As [`Pending`], with a message for a
+/// result.
 #[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
 pub struct PendingMessage {
     ticket: Ticket,
@@ -251,13 +254,14 @@ impl Ticket {
 }
 
 impl Group {
-    /// Starts a collective: the form that all others are made of. Inputs and outputs are those of [`Group::call`]; `output` is
-    /// what the result is written into (a broadcast's root reads from it). The input is copied; the output is not. Never blocks, as [`Pending::test`].
+    /// Starts a collective: the form that all others are made of. Inputs and outputs are those of [`Group::call`];
+    /// `output` is what the result is written into (a broadcast's root reads from it). The input is copied; the output
+    /// is not. Never blocks, as [`Pending::test`].
     ///
     /// # Errors
-    /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
-    /// way; [`ErrorKind::NoMemory`] if there is none for a copy of the input: nothing was started. Where there is no memory
-    /// for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
+    /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is
+    /// under way; [`ErrorKind::NoMemory`] if there is none for a copy of the input: nothing was started. Where there is
+    /// no memory for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         // Before it is copied: a call that cannot be asks for no memory.
         self.check_new(call, size_of_val(input), size_of_val(&*output))?;
@@ -267,8 +271,9 @@ impl Group {
         Ok(Pending { ticket, _elements: PhantomData })
     }
 
-    /// Starts a collective with arrays that the caller has made or lends. A broadcast's root may have its data in `input` and nothing in
-    /// `output`. Results in arrays that are no vectors of bytes are where they were written, and [`Pending::wait`] gives none. Never blocks.
+    /// Starts a collective with arrays that the caller has made or lends. A broadcast's root may have its data in
+    /// `input` and nothing in `output`. Results in arrays that are no vectors of bytes are where they were written, and
+    /// [`Pending::wait`] gives none. Never blocks.
     ///
     /// # Errors
     /// As [`Group::start`].
@@ -278,9 +283,10 @@ impl Group {
         Ok(Pending { ticket, _elements: PhantomData })
     }
 
-    /// Starts a [`Group::bcast`] of a message's content in place of a vector's. Nobody copies what the root gives: the others read it where
-    /// it lies, as in a blocking call with [`Message::edit`]. Elsewhere `message` has the same size, and its content is replaced; types
-    /// of elements stay. The result is the message. Changing a clone of it meanwhile works on a copy, as ever.
+    /// Starts a [`Group::bcast`] of a message's content in place of a vector's. Nobody copies what the root gives: the
+    /// others read it where it lies, as in a blocking call with [`Message::edit`]. Elsewhere `message` has the same
+    /// size, and its content is replaced; types of elements stay. The result is the message. Changing a clone of it
+    /// meanwhile works on a copy, as ever.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -311,7 +317,8 @@ impl Group {
     /// ```
     ///
     /// # Errors
-    /// As [`Group::start`]; [`ErrorKind::NoMemory`] also where others hold the content that is to be replaced, and there is none for new.
+    /// As [`Group::start`]; [`ErrorKind::NoMemory`] also where others hold the content that is to be replaced, and
+    /// there is none for new.
     #[doc(alias = "deck_start_bcast")]
     pub fn start_bcast_message(&mut self, root: u32, mut message: Message) -> Result<PendingMessage> {
         let call = Call::bcast(root, u8::TYPE, message.size());

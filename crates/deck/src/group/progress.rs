@@ -1,7 +1,7 @@
 //! A collective on its way: which round a member is in, what it gives in that round and what it takes.
 //!
-//! It holds no buffers: they are passed at each step. So a call whose deadline passed can be called again, with the same
-//! buffers, and goes on where it was; and a call that was started without waiting owns its buffers.
+//! It holds no buffers: they are passed at each step. So a call whose deadline passed can be called again, with the
+//! same buffers, and goes on where it was; and a call that was started without waiting owns its buffers.
 
 mod comparing;
 mod fitting;
@@ -21,10 +21,10 @@ use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
 use super::choose::{Choice, choose, may_be_ahead, relay_piece};
-use super::course::Course;
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
 use super::member::Member;
-use super::relay::Relay;
+use super::protocols::course::Course;
+use super::reductions::relay::Relay;
 use super::room::LONG;
 use super::stream::Stream;
 use super::ways::Route;
@@ -75,7 +75,8 @@ pub struct Progress {
     kept: Option<Shared>,
     /// Where in library memory others have been told to read in its input and its output.
     shown: [Option<usize>; 2],
-    /// The phase in which the call begins, once that is known, if threads of this node may read what this member gives where it lies.
+    /// The phase in which the call begins, once that is known, if threads of this node may read what this member gives
+    /// where it lies.
     pub(super) begins_in: Option<u64>,
     /// Where this member need not wait for everybody: from whom it takes.
     course: Option<Course>,
@@ -310,21 +311,23 @@ impl Progress {
         }
     }
 
-    /// Where this member lays out what it gives for the threads of its node, and for which call; `None` if nobody reads it there. Asked when the next
-    /// phase is the first of the call, if that has not begun.
+    /// Where this member lays out what it gives for the threads of its node, and for which call; `None` if nobody reads
+    /// it there. Asked when the next phase is the first of the call, if that has not begun.
     pub fn lays_out(&mut self, member: &Member) -> Option<(Arc<Shelf>, u64)> {
         let is_read = || self.attaches && self.is_giver(member.index, member.size()) || self.relay.is_some();
         let shelf = member.shelf().filter(|_| self.begins_in.is_some() || is_read())?;
         Some((shelf.clone(), *self.begins_in.get_or_insert(member.phase() + 1)))
     }
 
-    /// What this member gives and gets, which is what all steps are to be called with: a broadcast's root gives what would be its output.
+    /// What this member gives and gets, which is what all steps are to be called with: a broadcast's root gives what
+    /// would be its output.
     pub fn arrays<'a>(&self, member: &Member, input: &'a [u8], output: &'a mut [u8]) -> (&'a [u8], &'a mut [u8]) {
         let is_bcast_root = self.call.kind == Kind::Bcast && self.call.root == member.index;
         if is_bcast_root && input.is_empty() { (output, &mut []) } else { (input, output) }
     }
 
-    /// The program gets its arrays back before the call has ended. If it has an array `laid_out` or attached, others read a copy from now on.
+    /// The program gets its arrays back before the call has ended. If it has an array `laid_out` or attached, others
+    /// read a copy from now on.
     pub fn give_back(&mut self, input: &[u8], is_laid_out: bool) -> Stays {
         if self.kept.is_none() && (is_laid_out || self.attachment.is_some()) {
             let copied = vectors::copied(input, "for what others are to read");
@@ -336,7 +339,8 @@ impl Progress {
         self.kept.clone().map_or(Stays::NotKept, Stays::Copy)
     }
 
-    /// The program gets its arrays back though the call has not come to its end, or not well: what others have been told to read in messages stays as it is.
+    /// The program gets its arrays back though the call has not come to its end, or not well: what others have been
+    /// told to read in messages stays as it is.
     pub fn keep_shown(&mut self, member: &mut Member, input: &[u8], output: &[u8]) {
         for (shown, array) in self.shown.iter_mut().zip([input, output]) {
             if let Some(place) = shown.take()

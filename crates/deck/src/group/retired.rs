@@ -1,8 +1,8 @@
 //! Memory of members that have left: kept until nobody looks at it any more.
 //!
-//! A member that leaves does not wait for the others, who may still be reading what it contributed. Its memory goes back to
-//! the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are kept for
-//! further groups and never go back: see `board`.
+//! A member that leaves does not wait for the others, who may still be reading what it contributed. Its memory goes
+//! back to the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are
+//! kept for further groups and never go back: see `board`.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -32,7 +32,8 @@ fn here(membership: &Weak<Membership>) -> Option<Arc<Membership>> {
     membership.upgrade().filter(|membership| !membership.has_left())
 }
 
-/// Keeps what a member contributed, and messages in which others may still read, until all have left the group. Never blocks.
+/// Keeps what a member contributed, and messages in which others may still read, until all have left the group. Never
+/// blocks.
 pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Region>, kept: Vec<Buffer>) {
     if contributions.is_empty() && kept.is_empty() {
         return;
@@ -59,9 +60,9 @@ pub fn sweep() {
     lock(&BOARDS).retain(|(membership, _)| here(membership).is_some());
 }
 
-/// Memory for a board of `bytes`: that of a group that is over, or new. A node that came late to that group, and stopped with its lock,
-/// would hold up everybody at the next one. One that has only read where the board is, and locks it and stops later, still does:
-/// whoever joins is told at the deadline who holds the lock.
+/// Memory for a board of `bytes`: that of a group that is over, or new. A node that came late to that group, and
+/// stopped with its lock, would hold up everybody at the next one. One that has only read where the board is, and locks
+/// it and stops later, still does: whoever joins is told at the deadline who holds the lock.
 ///
 /// # Errors
 /// `NoMemory`.
@@ -88,7 +89,7 @@ mod tests {
     use deck_peers::Broker;
     use deck_sync::Deadline;
 
-    use super::super::ahead::Ahead;
+    use super::super::protocols::ahead::Ahead;
     use super::*;
 
     #[test]

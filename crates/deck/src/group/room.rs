@@ -1,10 +1,10 @@
 //! Memory for what a member contributes.
 //!
-//! Nobody reads a contribution any more when the phase after it is complete, so two places would do, and do for short ones:
-//! the fewer lines, the nearer they are. For long ones they do not. Lines that others have just read are in their caches, and to
-//! write such a line again takes as long as to fetch it from there: 1 MiB in pieces of 64 KiB, written by one core and read by
-//! another, takes 170 us through two places and 40 us through memory twice as large as the caches of a core. What was read has
-//! gone to a cache that all share by the time it is written again.
+//! Nobody reads a contribution any more when the phase after it is complete, so two places would do, and do for short
+//! ones: the fewer lines, the nearer they are. For long ones they do not. Lines that others have just read are in their
+//! caches, and to write such a line again takes as long as to fetch it from there: 1 MiB in pieces of 64 KiB, written
+//! by one core and read by another, takes 170 us through two places and 40 us through memory twice as large as the
+//! caches of a core. What was read has gone to a cache that all share by the time it is written again.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub struct Room {
     window: Option<Region>,
     /// For what this member has made for all.
     made: Option<Region>,
-    /// For contributions of a member that may be ahead: places, what each holds, the chosen one, the phases in which they were taken.
+    /// For contributions of a member that may be ahead: places, what each holds, the chosen one, the phases in which
+    /// they were taken.
     ahead: Option<Region>,
     place: usize,
     next: usize,
@@ -46,8 +47,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// A place for `bytes` to be given by one of `members` in `phase`; the one before is complete. Its offset in this node's
-    /// segment.
+    /// A place for `bytes` to be given by one of `members` in `phase`; the one before is complete. Its offset in this
+    /// node's segment.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -60,7 +61,8 @@ impl Room {
         }
     }
 
-    /// A place for a window of `bytes`, which is told in `phase`; the phase before is complete. Its offset in this node's segment.
+    /// A place for a window of `bytes`, which is told in `phase`; the phase before is complete. Its offset in this
+    /// node's segment.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -74,7 +76,8 @@ impl Room {
         Ok(self.window.as_ref().map_or(0, Region::offset))
     }
 
-    /// The place for `bytes` that this member makes for all in `phase`, to which all have come. Its offset in this node's segment.
+    /// The place for `bytes` that this member makes for all in `phase`, to which all have come. Its offset in this
+    /// node's segment.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -86,8 +89,8 @@ impl Room {
         Ok(self.made.as_ref().map_or(0, Region::offset))
     }
 
-    /// Chooses a place for `bytes` of a member that may be ahead of others: to the phase that it returns all must have come before it
-    /// is free. `have_come` tells whether they have come to a phase.
+    /// Chooses a place for `bytes` of a member that may be ahead of others: to the phase that it returns all must have
+    /// come before it is free. `have_come` tells whether they have come to a phase.
     pub fn choose_ahead(&mut self, bytes: usize, have_come: impl Fn(u64) -> bool) -> u64 {
         let free_from = |since: u64| if since == 0 { 0 } else { since + 1 };
         if bytes > self.place {

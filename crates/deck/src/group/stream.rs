@@ -1,4 +1,5 @@
-//! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others or where it lies.
+//! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others or
+//! where it lies.
 
 use std::ops::Range;
 
@@ -10,10 +11,10 @@ use deck_sync::point;
 use super::call::{Call, Kind};
 use super::choose::Layout;
 use super::difference::{IN_PLACE, length_of};
-use super::flow::Flow;
-use super::folding::Inputs;
 use super::member::{Contribution, Member};
 use super::progress::{Lies, Progress, Step};
+use super::protocols::flow::Flow;
+use super::reductions::folding::Inputs;
 use super::sources::{Source, Sources};
 
 /// How far the pieces of a call have come.
@@ -187,7 +188,8 @@ impl Progress {
         }
     }
 
-    /// Is what others give taken from one after the other, where all of one's is there? What is folded is taken from all at once.
+    /// Is what others give taken from one after the other, where all of one's is there? What is folded is taken from
+    /// all at once.
     fn takes_in_turn(&self) -> bool {
         !self.call.kind.is_reduction()
     }
@@ -212,8 +214,9 @@ impl Progress {
         }
     }
 
-    /// Takes all that one member gives that has come and given it while others have not come, in whatever order they come; false if there is nothing to take yet. Nobody is told
-    /// of it before all have come, as they may not be in the same call. Whoever has a window itself gives first.
+    /// Takes all that one member gives that has come and given it while others have not come, in whatever order they
+    /// come; false if there is nothing to take yet. Nobody is told of it before all have come, as they may not be in
+    /// the same call. Whoever has a window itself gives first.
     fn take_early(&self, stream: &mut Stream, flow: &Flow, member: &mut Member, output: &mut [u8]) -> bool {
         // Relaxed: its own.
         let has_given = stream.window.is_none() || member.counts().given.load(Ordering::Relaxed) >= flow.end;
@@ -237,7 +240,8 @@ impl Progress {
         true
     }
 
-    /// Takes the `piece` of a block that member `from` gives: out of its window, where the piece begins at `slot`, or where it lies.
+    /// Takes the `piece` of a block that member `from` gives: out of its window, where the piece begins at `slot`, or
+    /// where it lies.
     fn take_from(&self, from: u32, piece: Range<usize>, slot: usize, member: &Member, output: &mut [u8]) -> Result<()> {
         let (phase, block) = (member.phase(), self.block());
         let begin = match member.heard(from, phase).length & IN_PLACE {

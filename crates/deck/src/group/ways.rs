@@ -1,10 +1,12 @@
-//! Whether long data goes through the caches or past them, or is read in the giver's own memory: members go by what their calls took.
+//! Whether long data goes through the caches or past them, or is read in the giver's own memory: members go by what
+//! their calls took.
 //!
-//! Which is faster depends on whether cores share a cache, whether all that moves fits into it, and what it takes to read another process's
-//! memory. Nobody can be asked for that, and in a virtual machine it may change at any time; the difference is a factor of two either way. All members make
-//! the same calls in the same order. So certain calls go one way in all members, whichever each of them prefers, and others the
-//! other way: what these take together tells about the whole group, whatever the part of a member in each. Nothing else is timed: it would
-//! tell of members that go different ways, and the clock takes a part of what a short call takes. After a trial each tells the others what it
+//! Which is faster depends on whether cores share a cache, whether all that moves fits into it, and what it takes to
+//! read another process's memory. Nobody can be asked for that, and in a virtual machine it may change at any time; the
+//! difference is a factor of two either way. All members make the same calls in the same order. So certain calls go one
+//! way in all members, whichever each of them prefers, and others the other way: what these take together tells about
+//! the whole group, whatever the part of a member in each. Nothing else is timed: it would tell of members that go
+//! different ways, and the clock takes a part of what a short call takes. After a trial each tells the others what it
 //! has found, and all take what is fastest for all together.
 
 use deck_segment::attach::Attach;
@@ -21,7 +23,8 @@ const FROM: usize = 2 << 10;
 pub enum Route {
     /// Copied through the caches, and again.
     Through,
-    /// Copied through the caches where it is given, and past them where it is taken: a long result would only drive out what others are to take.
+    /// Copied through the caches where it is given, and past them where it is taken: a long result would only drive out
+    /// what others are to take.
     ThroughAndPast,
     /// Copied past the caches, and again.
     Past,
@@ -32,8 +35,8 @@ pub enum Route {
 impl Route {
     /// Every one, in the order in which they are tried: those after one another that leave the same in the caches.
     const ALL: [Route; 4] = [Route::Through, Route::Attached, Route::ThroughAndPast, Route::Past];
-    /// The same as they are tried. What is read where it lies is read by other cores than before, and that takes twice as many calls to show how long it
-    /// takes then.
+    /// The same as they are tried. What is read where it lies is read by other cores than before, and that takes twice
+    /// as many calls to show how long it takes then.
     const TRIED: [Route; 5] = [Route::Through, Route::Attached, Route::Attached, Route::ThroughAndPast, Route::Past];
 
     /// How what is given is copied.
@@ -66,8 +69,8 @@ struct Trials {
 const SHORT: Trials = Trials { before: 0, of: 4096, each: 32, timed: 16 };
 /// So many of long calls are timed. All members' times count together, so it need not be as many as there are roots.
 const TIMED: u32 = 4;
-/// What goes before them; with a root that goes round, members that have done their part go on while others have not, and what each of them gives is where the
-/// other way has left it until it was root once.
+/// What goes before them; with a root that goes round, members that have done their part go on while others have not,
+/// and what each of them gives is where the other way has left it until it was root once.
 const UNTIMED: u32 = 2;
 const UNTIMED_ROOTS: u32 = 4;
 /// Before the first trial each member is root once, in groups of up to so many.
@@ -120,7 +123,8 @@ impl Alike {
     /// What there is to choose from.
     fn routes(&self) -> &'static [Route] {
         match self.attach {
-            // What is so short is taken through the caches, what lies in library memory is copied once, and what is folded is not taken as it is.
+            // What is so short is taken through the caches, what lies in library memory is copied once, and what is
+            // folded is not taken as it is.
             Attach::Never if self.is_in_place || self.is_short() || self.kind.is_reduction() => {
                 &[Route::Through, Route::Past]
             }
@@ -257,7 +261,8 @@ impl Ways {
         (*route, if round % each >= each - timed { Then::Time } else { Then::Nothing })
     }
 
-    /// These were told by all, of calls that are alike: from now on all go the same way, which is the fastest for all together.
+    /// These were told by all, of calls that are alike: from now on all go the same way, which is the fastest for all
+    /// together.
     pub fn agree(&mut self, alike: Alike, all: &[Told]) {
         if let Some(record) = self.of(alike) {
             record.agreed = Some(alike.fastest(&Told::sum(all)));

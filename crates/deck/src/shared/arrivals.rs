@@ -1,7 +1,7 @@
 //! The barrier in a shared word: how many have arrived, and how often everybody had.
 //!
-//! Both stand in one word, so the last one to arrive opens the barrier and begins the next round in the same step, and a
-//! waiter that gives up takes its arrival back only if its round is not over.
+//! Both stand in one word, so the last one to arrive opens the barrier and begins the next round in the same step, and
+//! a waiter that gives up takes its arrival back only if its round is not over.
 
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicU64, Ordering};

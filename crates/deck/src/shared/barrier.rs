@@ -53,12 +53,12 @@ impl Barrier {
     /// The most threads of a barrier.
     pub const SIZE_MAX: u32 = 1 << 20;
 
-    /// Opens the barrier `name` for `size` threads, which exists from its first opening on. Blocks for a second at most, and
-    /// only if another node stopped while it opened something.
+    /// Opens the barrier `name` for `size` threads, which exists from its first opening on. Blocks for a second at
+    /// most, and only if another node stopped while it opened something.
     ///
     /// # Errors
-    /// As [`crate::shared::Mutex::open`]; [`ErrorKind::Invalid`] also for a size of 0 or over [`Barrier::SIZE_MAX`], and if
-    /// the barrier was opened with another size before.
+    /// As [`crate::shared::Mutex::open`]; [`ErrorKind::Invalid`] also for a size of 0 or over [`Barrier::SIZE_MAX`],
+    /// and if the barrier was opened with another size before.
     #[doc(alias = "deck_barrier_open")]
     pub fn open(node: &Node, name: &str, size: u32) -> Result<Barrier> {
         if !(1..=Barrier::SIZE_MAX).contains(&size) {
@@ -83,13 +83,14 @@ impl Barrier {
         self.size
     }
 
-    /// Comes to the barrier and waits, at most `timeout`, until all have come; true for the one that came last. What each did
-    /// before it came is visible to all afterwards. After a failure the caller does not count as having come.
+    /// Comes to the barrier and waits, at most `timeout`, until all have come; true for the one that came last. What
+    /// each did before it came is visible to all afterwards. After a failure the caller does not count as having come.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying how many had come and, after 300 ms or more, who has it open and is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
-    /// one died that had the barrier open: now and in every later call, as nobody knows for whom it would have come;
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// [`ErrorKind::Timeout`] saying how many had come and, after 300 ms or more, who has it open and is frozen;
+    /// [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one died that had the barrier open: now
+    /// and in every later call, as nobody knows for whom it would have come; [`ErrorKind::NotInitialized`] after
+    /// leaving and in a forked child.
     ///
     /// ```
     /// use std::time::Duration;

@@ -48,8 +48,8 @@ impl Users {
         Users { live: opened.holding(), lost, last_lost, untold: Vec::new(), seen }
     }
 
-    /// True if a dead node that was live at this look had closed the counter before it died. If it was reclaimed, and after it
-    /// another one that died with the counter open, nobody knows any more: then it counts.
+    /// True if a dead node that was live at this look had closed the counter before it died. If it was reclaimed, and
+    /// after it another one that died with the counter open, nobody knows any more: then it counts.
     fn had_closed(&self, named: &Named, dead: NodeId) -> bool {
         let (opened, table) = (named.opened(), named.node().membership().table());
         // In this order: who died with it open is written down before its bit goes, and its seat is freed after that.
@@ -109,8 +109,8 @@ impl<F: FnMut(i64) -> bool> Waiting for Until<'_, F> {
 }
 
 impl Counter {
-    /// Opens the counter `name`, which exists, with the value 0, from its first opening on. Blocks for a second at most, and
-    /// only if another node stopped while it opened something.
+    /// Opens the counter `name`, which exists, with the value 0, from its first opening on. Blocks for a second at
+    /// most, and only if another node stopped while it opened something.
     ///
     /// # Errors
     /// As [`crate::shared::Mutex::open`].
@@ -140,8 +140,8 @@ impl Counter {
         self.named.close();
     }
 
-    /// Adds `amount`, which may be negative, and gives the new value. Never blocks. What the caller did before is visible to
-    /// whoever reads the new value.
+    /// Adds `amount`, which may be negative, and gives the new value. Never blocks. What the caller did before is
+    /// visible to whoever reads the new value.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the sum does not fit into 64 bits: then nothing was added;
@@ -194,14 +194,15 @@ impl Counter {
         self.wait_as(|now| now >= at_least, Some(at_least), timeout)
     }
 
-    /// Waits, at most `timeout`, until `is_enough` accepts the value, and gives it. `is_enough` is asked very often and must
-    /// not block; a value that stands for a moment only may be missed.
+    /// Waits, at most `timeout`, until `is_enough` accepts the value, and gives it. `is_enough` is asked very often and
+    /// must not block; a value that stands for a moment only may be missed.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying the value and, after 300 ms or more, who has it open and is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one
-    /// died that had the counter open: it may have been the one to add. Whoever can go on without it waits again: a death
-    /// is told once through each handle, to the waits that it falls into or else to the next one that has to wait.
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// [`ErrorKind::Timeout`] saying the value and, after 300 ms or more, who has it open and is frozen;
+    /// [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one died that had the counter open: it
+    /// may have been the one to add. Whoever can go on without it waits again: a death is told once through each
+    /// handle, to the waits that it falls into or else to the next one that has to wait. [`ErrorKind::NotInitialized`]
+    /// after leaving and in a forked child.
     pub fn wait_until(&self, is_enough: impl FnMut(i64) -> bool, timeout: Duration) -> Result<i64> {
         self.wait_as(is_enough, None, timeout)
     }

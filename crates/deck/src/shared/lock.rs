@@ -4,14 +4,15 @@
 //! moment who holds it, and if that node dies the next one takes it over and learns of it. This is the robust mutex of
 //! POSIX with the liveness of a job's nodes in place of the kernel's list of held futexes.
 //!
-//! Fairness is that of Go's mutex (`sync.Mutex`, "starvation mode", 2016), with a first-come order added: at first whoever
-//! comes takes a free lock, which is fast because the last holder is still running. A waiter that has got nothing for
-//! [`STARVING_AFTER`] writes its name and the time of its coming into the word of the turn, and while a name stands there
-//! only its owner takes the lock. Of several the one that came first has the turn: it takes it from a later one.
+//! Fairness is that of Go's mutex (`sync.Mutex`, "starvation mode", 2016), with a first-come order added: at first
+//! whoever comes takes a free lock, which is fast because the last holder is still running. A waiter that has got
+//! nothing for [`STARVING_AFTER`] writes its name and the time of its coming into the word of the turn, and while a
+//! name stands there only its owner takes the lock. Of several the one that came first has the turn: it takes it from a
+//! later one.
 //!
-//! Letting go wakes all who sleep, not one: the one might be a stopped process, and the others would sleep beside a free
-//! lock. A turn whose owner does not use it (its node is stopped) is taken away by whoever finds the lock free and reserved
-//! for [`RESERVED_FOR`]. Nothing here waits; [`Taking`] is what a wait looks at.
+//! Letting go wakes all who sleep, not one: the one might be a stopped process, and the others would sleep beside a
+//! free lock. A turn whose owner does not use it (its node is stopped) is taken away by whoever finds the lock free and
+//! reserved for [`RESERVED_FOR`]. Nothing here waits; [`Taking`] is what a wait looks at.
 
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ impl Holder {
         Holder((u64::from(node.0) + 1) << THREAD_BITS | u64::from(thread))
     }
 
-    /// Its node. A word that names none that there can be names the last one: whoever takes over from that says so to the next one.
+    /// Its node. A word that names none that there can be names the last one: whoever takes over from that says so to
+    /// the next one.
     pub fn node(self) -> NodeId {
         NodeId((self.0 >> THREAD_BITS).saturating_sub(1).min(NODES - 1) as u32)
     }
@@ -248,7 +250,8 @@ impl<'a> Lock<'a> {
     }
 }
 
-/// A wait for the lock. Ends with the lock, or, where that was asked for, when another thread has the turn at a free lock.
+/// A wait for the lock. Ends with the lock, or, where that was asked for, when another thread has the turn at a free
+/// lock.
 pub struct Taking<'a> {
     /// The lock.
     pub lock: Lock<'a>,

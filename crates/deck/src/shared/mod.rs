@@ -1,7 +1,7 @@
 //! Shared segments, and what keeps order in them: a job's mutexes, condition variables, barriers and counters.
 //!
-//! All of them are found by name, by any thread of any node. A mutex, condition variable, barrier or counter exists from
-//! its first use on; a segment is created once, with a size and a *home*, the node whose memory it is.
+//! All of them are found by name, by any thread of any node. A mutex, condition variable, barrier or counter exists
+//! from its first use on; a segment is created once, with a size and a *home*, the node whose memory it is.
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,22 +45,24 @@
 //! ```
 //!
 //! # What always holds
-//! * **Names** have 1 to 95 bytes. Each kind has names of its own: a mutex and a segment may both be called "board". A job
-//!   can have 4,096 different ones at a time, all kinds together: those that are open, and those of counters that are not 0, of mutexes whose holder is gone
-//!   and of barriers that are broken.
-//! * **Nothing hangs on one node.** The words of these things lie in memory that all nodes map; there is no server, and the
-//!   death of any node, the first included, takes none of them away. A segment lives as long as any node has it open, also
-//!   without its home.
-//! * **Death is told.** Whoever locks a mutex after its holder died has it, and is told ([`ErrorKind::OwnerDied`]). A barrier
-//!   that a node had open when it died is broken for good ([`ErrorKind::PeerLost`]). The death of a node that
+//! * **Names** have 1 to 95 bytes. Each kind has names of its own: a mutex and a segment may both be called "board". A
+//!   job can have 4,096 different ones at a time, all kinds together: those that are open, and those of counters that
+//!   are not 0, of mutexes whose holder is gone and of barriers that are broken.
+//! * **Nothing hangs on one node.** The words of these things lie in memory that all nodes map; there is no server, and
+//!   the death of any node, the first included, takes none of them away. A segment lives as long as any node has it
+//!   open, also without its home.
+//! * **Death is told.** Whoever locks a mutex after its holder died has it, and is told ([`ErrorKind::OwnerDied`]). A
+//!   barrier that a node had open when it died is broken for good ([`ErrorKind::PeerLost`]). The death of a node that
 //!   has a counter open is told once through each handle of it.
-//! * **A stopped process** (SIGSTOP) is not dead: what it holds stays held, waits end at their own deadline, and the error
-//!   says so. When it does not hold anything it holds others up for some milliseconds at most, but where it is stopped in the very moment in which
-//!   it wakes them: then they look again by themselves within ten seconds. And while it is stopped in the very moment in which it opens something, others that open anything get
-//!   an error ([`ErrorKind::Timeout`]) that names it, after a second. And who signals a condition variable may call a
-//!   thread that is stopped: a broadcast calls all.
+//! * **A stopped process** (SIGSTOP) is not dead: what it holds stays held, waits end at their own deadline, and the
+//!   error says so. When it does not hold anything it holds others up for some milliseconds at most, but where it is
+//!   stopped in the very moment in which it wakes them: then they look again by themselves within ten seconds. And
+//!   while it is stopped in the very moment in which it opens something, others that open anything get an error
+//!   ([`ErrorKind::Timeout`]) that names it, after a second. And who signals a condition variable may call a thread
+//!   that is stopped: a broadcast calls all.
 //! * **Waiting** spins for some microseconds and then sleeps; every wait has a timeout and can be cancelled.
-//! * **A thread that ends** or panics while it holds a mutex leaves it to the next one, who is told the same as after a death.
+//! * **A thread that ends** or panics while it holds a mutex leaves it to the next one, who is told the same as after a
+//!   death.
 //!
 //! [`ErrorKind::OwnerDied`]: crate::ErrorKind::OwnerDied
 //! [`ErrorKind::PeerLost`]: crate::ErrorKind::PeerLost
@@ -95,9 +97,6 @@ pub use {
     mutex::{Guard, LockError, Mutex},
     segment::Segment,
 };
-
-#[cfg(not(loom))]
-pub(crate) use named::left;
 
 /// The algorithms without the waiting, for their models.
 #[cfg(loom)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::{FROZEN_AFTER, Object, ObjectKind, OpenObject, Pledge, fork};
+use deck_peers::{FROZEN_AFTER, Object, ObjectKind, OpenObject, Pledge, left};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
+use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier, fork};
 
 use super::count::Count;
 use super::lock::Lock;
@@ -32,10 +32,6 @@ pub enum Stopped {
     Left,
     /// The handle was closed by another thread.
     Closed,
-}
-
-pub fn left() -> Error {
-    Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
 }
 
 /// Whether a thing that nobody has open is another one than a new one: then it keeps its name.
@@ -124,7 +120,8 @@ pub fn how_it_is(node: &Node, other: NodeId) -> &'static str {
 }
 
 impl Named {
-    /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while it opened something.
+    /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while
+    /// it opened something.
     pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
         node.check()?;
         let turn = node
@@ -185,8 +182,8 @@ impl Named {
         if self.is_closed.load(Ordering::Relaxed) { Err(Stopped::Closed.error(doing(), "")) } else { Ok(()) }
     }
 
-    /// As [`Named::check`]. The node does not leave before the guard is dropped: what the calling thread takes back when
-    /// the node leaves is taken back before others see that it has left.
+    /// As [`Named::check`]. The node does not leave before the guard is dropped: what the calling thread takes back
+    /// when the node leaves is taken back before others see that it has left.
     pub fn pledge(&self) -> Result<Pledge<'_>> {
         self.check()?;
         self.node.membership().pledge().ok_or_else(left)
@@ -210,15 +207,17 @@ impl Named {
         let about = Some(About::new(goal, &self.name));
         let waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
         self.waiters.fetch_add(1, Ordering::Relaxed);
-        // SeqCst: pairs with: named/close. Either whoever closes the handle sees this waiter, or this one sees that it is closed.
+        // SeqCst: pairs with: named/close. Either whoever closes the handle sees this waiter, or this one sees that it
+        // is closed.
         fence(Ordering::SeqCst);
         let waited = waiting.wait(&[event, membership.table().changed()], deadline);
         self.waiters.fetch_sub(1, Ordering::Relaxed);
         waited
     }
 
-    /// The error of a wait of up to `timeout` for what somebody else was to do. Which node that is nobody knows: those that are frozen
-    /// are told, and none is the error's peer. It may have done its part, and its end would break a barrier for good.
+    /// The error of a wait of up to `timeout` for what somebody else was to do. Which node that is nobody knows: those
+    /// that are frozen are told, and none is the error's peer. It may have done its part, and its end would break a
+    /// barrier for good.
     #[cold]
     pub fn error(&self, stopped: Stopped, timeout: Duration, doing: &str, remedy: &'static str) -> Error {
         // Whoever only looks, again and again, is not kept busy with looking at the others.

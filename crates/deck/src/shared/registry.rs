@@ -4,8 +4,8 @@
 //! says "ready" counts only while a live node holds the segment, so neither a kill nor leaving needs cleaning up. Each
 //! creation begins a new *generation*, so what was passed late is never taken for what came after it.
 //!
-//! One node at a time opens or creates anything ([`deck_peers::Opening`]). So whoever creates sees all who have the name open, and whoever opens sees
-//! which life it has opened.
+//! One node at a time opens or creates anything ([`deck_peers::Opening`]). So whoever creates sees all who have the
+//! name open, and whoever opens sees which life it has opened.
 
 use deck_segment::Words;
 use deck_sync::NodeId;
@@ -118,7 +118,8 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// What `me` claimed is there, at `home`. `me` has not left since it claimed that. False if the word says something else meanwhile.
+    /// What `me` claimed is there, at `home`. `me` has not left since it claimed that. False if the word says something
+    /// else meanwhile.
     pub fn publish(self, me: NodeId, generation: u32, home: NodeId, bytes: u64) -> bool {
         let [made, ready] = [Phase::Making(me), Phase::Ready(home)].map(|phase| State { phase, generation });
         if self.state() != made {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result, default_timeout};
-use deck_peers::{Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name};
+use deck_peers::{
+    Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name, left,
+};
 use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, fork};
 
-use super::named::{Stopped, keeps, left, wait};
+use super::named::{Stopped, keeps, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -20,13 +22,13 @@ const _: () = assert!(GENERATIONS == SegmentLife::GENERATIONS as u64);
 
 /// Memory that nodes share under a name. Clone it by opening it again.
 ///
-/// The memory is that of its *home*: it is allocated there, all of it and zeroed, before the call that creates the segment
-/// returns, so that on a machine with several memories it lies in that of the home, and too little memory is an error
-/// at once. Other nodes map it. It lives as long as any node has it open, whatever becomes of home and creator; after
-/// that, its name is free again: of a node that died, as soon as its death is known.
+/// The memory is that of its *home*: it is allocated there, all of it and zeroed, before the call that creates the
+/// segment returns, so that on a machine with several memories it lies in that of the home, and too little memory is an
+/// error at once. Other nodes map it. It lives as long as any node has it open, whatever becomes of home and creator;
+/// after that, its name is free again: of a node that died, as soon as its death is known.
 ///
-/// Content is the programs' own. Reading and writing is done in words of 8 bytes, so that threads which meet without a lock
-/// read mixed content and no worse; a [`Mutex`](super::Mutex) keeps it whole.
+/// Content is the programs' own. Reading and writing is done in words of 8 bytes, so that threads which meet without a
+/// lock read mixed content and no worse; a [`Mutex`](super::Mutex) keeps it whole.
 #[doc(alias = "deck_segment_t")]
 pub struct Segment {
     memory: Arc<Memory>,
@@ -47,7 +49,7 @@ struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let Some(opened) = self.opened.take() else { return };
-        if deck_peers::fork::is_child() {
+        if fork::is_child() {
             return;
         }
         let (membership, object) = (opened.membership().clone(), (*opened).clone());
@@ -116,14 +118,15 @@ impl Waiting for Pause {
 }
 
 impl Segment {
-    /// Creates the segment `name` of `bytes` zeroed bytes in the memory of node `home`, or of this one. Blocks no longer than
-    /// `DECK_TIMEOUT`: for a home that the job expects and that has not joined yet, and until another home has the memory.
+    /// Creates the segment `name` of `bytes` zeroed bytes in the memory of node `home`, or of this one. Blocks no
+    /// longer than `DECK_TIMEOUT`: for a home that the job expects and that has not joined yet, and until another home
+    /// has the memory.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], naming a node, while anybody has a segment of that name open, or is creating it;
     /// [`ErrorKind::Invalid`] for an impossible name or size, or a home that the job does not expect;
-    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if the home is
-    /// gone; [`ErrorKind::Timeout`], saying if the home is frozen; [`ErrorKind::Cancelled`];
+    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if the
+    /// home is gone; [`ErrorKind::Timeout`], saying if the home is frozen; [`ErrorKind::Cancelled`];
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_create")]
     pub fn create(node: &Node, name: &str, bytes: usize, home: Option<NodeId>) -> Result<Segment> {
@@ -177,14 +180,14 @@ impl Segment {
         Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold })
     }
 
-    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Of a segment that this node has
-    /// open, it is one more handle to the same memory; else a node that has it open is asked for it, within the same time. Whoever only
-    /// tries again and again has what comes within half a minute with the next try.
+    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Of a segment that this node
+    /// has open, it is one more handle to the same memory; else a node that has it open is asked for it, within the
+    /// same time. Whoever only tries again and again has what comes within half a minute with the next try.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`]: nobody has created it in that time, or those who have it open are frozen;
-    /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] for an impossible name; [`ErrorKind::Corrupt`] naming a node that
-    /// passed something else; [`ErrorKind::NoMemory`] if this process has no descriptor left for it;
+    /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] for an impossible name; [`ErrorKind::Corrupt`] naming a node
+    /// that passed something else; [`ErrorKind::NoMemory`] if this process has no descriptor left for it;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_open")]
     pub fn open(node: &Node, name: &str, timeout: Duration) -> Result<Segment> {
@@ -225,8 +228,8 @@ impl Segment {
                     Found::Silence(error) => silence = Some(opening(name, error)),
                 }
             }
-            // Its last user has let go of it at this moment, or those who want it see only one another: differently long for
-            // each node, so that one of them looks alone.
+            // Its last user has let go of it at this moment, or those who want it see only one another: differently
+            // long for each node, so that one of them looks alone.
             drop(hold);
             if deadline.has_passed() {
                 return Err(silence.unwrap_or_else(|| not_created(Stopped::Interrupted(Interrupted::Deadline))));
@@ -277,8 +280,8 @@ impl Segment {
         self.memory.store_bytes(offset, bytes).ok_or_else(|| self.outside(offset, bytes.len()))
     }
 
-    /// The address of its first byte in this process, aligned to a page, for those who take care of the rest; valid as long
-    /// as this handle lives.
+    /// The address of its first byte in this process, aligned to a page, for those who take care of the rest; valid as
+    /// long as this handle lives.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};

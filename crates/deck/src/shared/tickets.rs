@@ -1,9 +1,10 @@
 //! The condition variable in shared words: waiters draw tickets, a signal calls the next one.
 //!
-//! A ticket is called when the count of called tickets has passed it, so a signal always goes to somebody who waited before
-//! it, in the order in which they came, and a newcomer can never steal it. The first one of the row that gives up counts its own ticket as called. Others that
-//! give up, or die, leave holes in the row that a signal could be lost in; therefore the first signal after a hole calls everybody. That wakes some for no
-//! reason, which users of condition variables have to expect anyway, and loses no wake-up.
+//! A ticket is called when the count of called tickets has passed it, so a signal always goes to somebody who waited
+//! before it, in the order in which they came, and a newcomer can never steal it. The first one of the row that gives
+//! up counts its own ticket as called. Others that give up, or die, leave holes in the row that a signal could be lost
+//! in; therefore the first signal after a hole calls everybody. That wakes some for no reason, which users of condition
+//! variables have to expect anyway, and loses no wake-up.
 //!
 //! Tickets and their call are the eventcount and sequencer of Reed and Kanodia (1979).
 
@@ -70,8 +71,8 @@ impl<'a> Tickets<'a> {
         }
         // AcqRel: pairs with: tickets/holes.
         self.word(HOLES).fetch_add(1, Ordering::AcqRel);
-        // SeqCst: pairs with: tickets/give_up. Either we see the call that was meant for us, or the caller sees the hole and
-        // calls all.
+        // SeqCst: pairs with: tickets/give_up. Either we see the call that was meant for us, or the caller sees the
+        // hole and calls all.
         fence(Ordering::SeqCst);
         self.is_called(ticket)
     }

@@ -20,7 +20,8 @@ pub fn job(count: usize) -> (Broker, Vec<Node>) {
     (broker, nodes)
 }
 
-/// Runs `member` in a thread for each member of a new group, member i on the node `on[i]`, and returns what they return.
+/// Runs `member` in a thread for each member of a new group, member i on the node `on[i]`, and returns what they
+/// return.
 #[track_caller]
 pub fn together<T: Send + 'static>(
     name: &str,
@@ -95,8 +96,8 @@ pub fn kind<T>(result: Result<T>) -> deck::ErrorKind {
     result.err().expect("it fails").kind()
 }
 
-/// Does this process read long arrays in programs' memory, wherever that may be done? One that does not runs these `tests` of its program once more in a
-/// process that does.
+/// Does this process read long arrays in programs' memory, wherever that may be done? One that does not runs these
+/// `tests` of its program once more in a process that does.
 #[track_caller]
 pub fn attaches(tests: &[&str]) -> bool {
     if std::env::var("DECK_ATTACH").is_ok_and(|value| value == "always") {

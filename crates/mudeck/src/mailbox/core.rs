@@ -1,11 +1,13 @@
-//! A mail box of this node, whoever holds it: the rings of its posters behind one lock, and the wait for its next message.
+//! A mail box of this node, whoever holds it: the rings of its posters behind one lock, and the wait for its next
+//! message.
 //!
-//! Its owner's end ([`Mailbox`](super::Mailbox)) retrieves; `select` and the watcher wait here beside it, and the control thread adds rings and
-//! ends them. The thread that always retrieves here enters without a locked operation ([`Biased`]).
+//! Its owner's end ([`Mailbox`](super::Mailbox)) retrieves; `select` and the watcher wait here beside it, and the
+//! control thread adds rings and ends them. The thread that always retrieves here enters without a locked operation
+//! ([`Biased`]).
 
 use std::sync::{Arc, Mutex};
 
-use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
+use deck_peers::{Granted, MailboxId, Notice, Notices, Refusal, Subject};
 use deck_segment::{FetchBack, HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
@@ -15,7 +17,7 @@ use deck_transport::{Bells, Heaps, Parcel, Shape, Traffic};
 use crate::batons::Answers;
 use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
 use crate::log::{self, LogLevel};
-use crate::shared::NodeShared;
+use crate::node::NodeShared;
 use crate::watcher::Watch;
 
 /// A mail box of this node, whoever holds it.
@@ -33,8 +35,8 @@ pub(crate) struct Core {
     pub waits: AtomicU64,
     pub answers: Answers,
     pub watch: Watch,
-    /// What a retrieve that found nothing in time ends with. There from the begin: who polls gets it often, and who slept long has lost what it would
-    /// take to put it together.
+    /// What a retrieve that found nothing in time ends with. There from the begin: who polls gets it often, and who
+    /// slept long has lost what it would take to put it together.
     no_message: Error,
     /// Tells those who look on that there is this mail box, until it is closed.
     notice: Mutex<Option<Notice>>,
@@ -72,7 +74,8 @@ impl Core {
         &self.area
     }
 
-    /// As [`Inbox::take_simple`], for the thread that always retrieves here. A closed mail box has no rings, which is unclear.
+    /// As [`Inbox::take_simple`], for the thread that always retrieves here. A closed mail box has no rings, which is
+    /// unclear.
     #[inline]
     pub fn take_simple(&self, into: &mut Parcel) -> Look {
         self.inbox.visit_as_favourite(|inbox| inbox.take_simple(into, &self.retrieved)).unwrap_or(Look::Unclear)
@@ -101,9 +104,9 @@ impl Core {
     }
 
     /// Adds a ring under the lock; `make` fails or adds it.
-    pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
+    pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refusal>) -> Result<Granted, Refusal> {
         let mut inbox = self.inbox.lock_as_guest();
-        if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
+        if self.is_closed() { Err(Refusal::Closed) } else { make(&mut inbox) }
     }
 
     pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {

@@ -60,7 +60,8 @@ impl Waiting for Selecting<'_, '_> {
 }
 
 /// Waits until one of several mail boxes has something to retrieve (a message, a loss, or its end); returns its index.
-/// Blocks until the deadline. Another thread may retrieve it first. A wait for more than 128 that lasts longer than some 30 ms takes a thread for each further 127.
+/// Blocks until the deadline. Another thread may retrieve it first. A wait for more than 128 that lasts longer than
+/// some 30 ms takes a thread for each further 127.
 ///
 /// ```
 /// use deck_mudeck::{ErrorKind, FOREVER, select};

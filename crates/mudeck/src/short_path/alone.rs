@@ -12,7 +12,8 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::testing::SOON;
 
-/// One for each way: added to a slot, in a line of it, in both, copied, handed over; and one whose buffers rest before they are used again.
+/// One for each way: added to a slot, in a line of it, in both, copied, handed over; and one whose buffers rest before
+/// they are used again.
 const SIZES: [usize; 6] = [8, 62, 100, 300, 5000, 20_000];
 
 struct Path {

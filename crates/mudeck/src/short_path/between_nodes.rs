@@ -1,7 +1,8 @@
 //! Two nodes that post to one another.
 //!
-//! They take turns, and tell one another so beside DECK: nobody ever waits inside of it. One that waits long enough goes to sleep, and one
-//! that has waited often looks whether it has a conversation; both is for the time before the rounds that count.
+//! They take turns, and tell one another so beside DECK: nobody ever waits inside of it. One that waits long enough
+//! goes to sleep, and one that has waited often looks whether it has a conversation; both is for the time before the
+//! rounds that count.
 
 use std::hint::spin_loop;
 use std::sync::LazyLock;

@@ -83,7 +83,8 @@ pub fn talk([asking, answering]: [&Talker; 2], numbers: std::ops::Range<u64>, si
     });
 }
 
-/// Has the two talk until both pass messages on a baton: how many of them waited is chance. The first number that was not used.
+/// Has the two talk until both pass messages on a baton: how many of them waited is chance. The first number that was
+/// not used.
 #[track_caller]
 pub fn talk_until_they_pass(pair: [&Talker; 2], first: u64, size: usize) -> u64 {
     let (since, mut number) = (Instant::now(), first);

@@ -91,7 +91,8 @@ pub fn leave_seen_by(leaving: Node, other: &Node) {
     wait_until("the departure is known", || other.state(number).unwrap() == NodeState::Left);
 }
 
-/// Posts until the mail box turns out to be closed, which its owner's departure tells a little later; returns the refusal.
+/// Posts until the mail box turns out to be closed, which its owner's departure tells a little later; returns the
+/// refusal.
 #[track_caller]
 pub fn post_until_refused(node: &Node, clone: &MailboxClone) -> Refused {
     loop {

@@ -1,5 +1,5 @@
-//! Times the search, and writes the models that it is timed on. `bench/placement/run` compares the figures with goals and
-//! with Scotch.
+//! Times the search, and writes the models that it is timed on. `bench/placement/run` compares the figures with goals
+//! and with Scotch.
 
 mod models;
 

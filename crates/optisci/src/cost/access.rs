@@ -1,13 +1,14 @@
 //! One access of some bytes from one node to another.
 //!
-//! The terms of SCIPOS are those of R. B. Ávila et al. 2002, section III B: memory bus, PCI bus, PCI-SCI bridge and ring,
-//! each with its clock. Cycles are counted as whole numbers first and multiplied once, because a PCI cycle of 1000/33 ns
-//! is no number that a computer has.
+//! The terms of SCIPOS are those of R. B. Ávila et al. 2002, section III B: memory bus, PCI bus, PCI-SCI bridge and
+//! ring, each with its clock. Cycles are counted as whole numbers first and multiplied once, because a PCI cycle of
+//! 1000/33 ns is no number that a computer has.
 
 use crate::model::{Changing, CostModel, Insertion, Local, Model, Op, PassNode, Passes, ReturnPath, Scipos, Units};
 use crate::topology::{Distance, Node, Topology};
 
-/// What an access costs, by what the time is spent on, in ns. The terms of other cost models than SCIPOS are all `wire`.
+/// What an access costs, by what the time is spent on, in ns. The terms of other cost models than SCIPOS are all
+/// `wire`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Terms {
     /// Memory at both ends.

@@ -1,9 +1,10 @@
 //! How much of what processes pay for wires lies on links that other processes use as well.
 //!
-//! The paper's model knows no contention, and totals here know none either: a wire costs the same however many use it. This
-//! only splits what is paid. The wire's part of an access is spread evenly over the links of the route that its data takes
-//! (the one that link loads are counted on); on each link the others' part of all bytes there counts as contended. With
-//! w(p, l) what process p pays for the wire on link l, b(p, l) its bytes there and b(l) all bytes there:
+//! The paper's model knows no contention, and totals here know none either: a wire costs the same however many use it.
+//! This only splits what is paid. The wire's part of an access is spread evenly over the links of the route that its
+//! data takes (the one that link loads are counted on); on each link the others' part of all bytes there counts as
+//! contended. With w(p, l) what process p pays for the wire on link l, b(p, l) its bytes there and b(l) all bytes
+//! there:
 //!
 //! contended(p) = sum over l of w(p, l) (b(l) - b(p, l)) / b(l)
 //!

@@ -142,7 +142,8 @@ impl Costs<'_> {
     /// What a placement costs.
     ///
     /// # Panics
-    /// When the placement is not one of this model: another number of processes or segments, a node that does not exist.
+    /// When the placement is not one of this model: another number of processes or segments, a node that does not
+    /// exist.
     pub fn evaluate(&self, placement: &Placement) -> Evaluation {
         let per_process = self.per_process(placement);
         let per_link = self.per_link(placement);

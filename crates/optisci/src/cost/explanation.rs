@@ -1,7 +1,7 @@
 //! Why a placement costs what it costs: what is dearest in it, and which single move would help most.
 //!
-//! Moves are judged by the time of all processes together, each alone, everything else staying where it is. A best placement
-//! has none that helps; a placement that has none need not be the best.
+//! Moves are judged by the time of all processes together, each alone, everything else staying where it is. A best
+//! placement has none that helps; a placement that has none need not be the best.
 
 use super::Costs;
 use crate::model::{Access, Message, Op};

@@ -1,7 +1,8 @@
-//! Graphs, architectures and mappings for METIS and Scotch. Vertices are processes, then segments, in the model's order;
-//! edges weigh the bytes that flow between them, either way.
+//! Graphs, architectures and mappings for METIS and Scotch. Vertices are processes, then segments, in the model's
+//! order; edges weigh the bytes that flow between them, either way.
 //!
-//! Both tools add weights up in 32 bits as distributions build them: weights that would overflow are scaled down, together.
+//! Both tools add weights up in 32 bits as distributions build them: weights that would overflow are scaled down,
+//! together.
 
 use std::fmt::Write;
 

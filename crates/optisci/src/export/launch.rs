@@ -31,8 +31,8 @@ impl Hosts {
     }
 }
 
-/// `rank 0=host slot=0`: the processes of a host take its slots in their order; several nodes may be one host. Read by Open MPI (`--rankfile` up to 4,
-/// `--map-by rankfile:file=` since 5) and PRRTE.
+/// `rank 0=host slot=0`: the processes of a host take its slots in their order; several nodes may be one host. Read by
+/// Open MPI (`--rankfile` up to 4, `--map-by rankfile:file=` since 5) and PRRTE.
 pub(super) fn rankfile(placement: &Placement, hosts: &Hosts) -> Result<String, Error> {
     let mut used = HashMap::new();
     let mut text = String::new();

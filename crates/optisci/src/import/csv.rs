@@ -2,8 +2,8 @@
 //!
 //! The first cell of a block says what it is: `process`, `segment`, or `read SIZE`, `write SIZE`, `messages SIZE` for a
 //! matrix of counts whose rows are processes and whose columns are segments (for messages: the processes that receive).
-//! `read_ns`, `write_ns`, `read_ns_per_byte` and `write_ns_per_byte` are the costs of a machine: rows are nodes of processes,
-//! columns nodes of segments.
+//! `read_ns`, `write_ns`, `read_ns_per_byte` and `write_ns_per_byte` are the costs of a machine: rows are nodes of
+//! processes, columns nodes of segments.
 
 mod costs;
 

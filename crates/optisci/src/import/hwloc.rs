@@ -1,8 +1,8 @@
 //! Machines as hwloc 2 writes them: `lstopo --of xml`. A NUMA node is a node.
 //!
-//! Costs come from memory attributes (latency in ns, bandwidth in MiB/s) where the firmware or a benchmark told them, else
-//! from the table of relative distances, scaled. What was measured and what is assumed is said in notes. Source of the
-//! form: `hwloc2.dtd` of hwloc, and its documentation of distances and memory attributes.
+//! Costs come from memory attributes (latency in ns, bandwidth in MiB/s) where the firmware or a benchmark told them,
+//! else from the table of relative distances, scaled. What was measured and what is assumed is said in notes. Source of
+//! the form: `hwloc2.dtd` of hwloc, and its documentation of distances and memory attributes.
 
 use std::collections::HashMap;
 use std::ops::{Div, Mul};
@@ -113,8 +113,8 @@ impl Objects {
         Ok(Objects { memories, cores: if cores.is_empty() { units } else { cores }, cpus_of, node_of })
     }
 
-    /// Cores of each node. Several memories may be local to the same cores (DRAM, HBM, CXL): the nearest, which is the one
-    /// with the fewest cores, and of equal ones the first, has them; the others hold segments only.
+    /// Cores of each node. Several memories may be local to the same cores (DRAM, HBM, CXL): the nearest, which is the
+    /// one with the fewest cores, and of equal ones the first, has them; the others hold segments only.
     fn slots(&self) -> Vec<u64> {
         let mut slots = vec![0; self.memories.len()];
         for core in &self.cores {

@@ -1,5 +1,5 @@
-//! Placements that Scotch (`.map`) and METIS (`.part.N`) computed: vertices are processes, then segments, in the model's
-//! order, as the exported graphs number them.
+//! Placements that Scotch (`.map`) and METIS (`.part.N`) computed: vertices are processes, then segments, in the
+//! model's order, as the exported graphs number them.
 
 use super::lines::{Words, number};
 use crate::placement::Home;

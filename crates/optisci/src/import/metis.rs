@@ -1,8 +1,8 @@
 //! Graphs of METIS (`.graph`): vertices are processes, edges what they send each other.
 //!
-//! Source: G. Karypis, "METIS, A Software Package for Partitioning Unstructured Graphs", version 5.1 manual, section 4.1.1.
-//! The first line is `vertices edges [format [constraints]]`; one line per vertex follows: its size, weights and neighbours
-//! as the three digits of the format say. Lines that begin with `%` are comments.
+//! Source: G. Karypis, "METIS, A Software Package for Partitioning Unstructured Graphs", version 5.1 manual, section
+//! 4.1.1. The first line is `vertices edges [format [constraints]]`; one line per vertex follows: its size, weights and
+//! neighbours as the three digits of the format say. Lines that begin with `%` are comments.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! Open MPI's monitoring component: one `.prof` file per rank, with what the rank sent to each other.
 //!
-//! A line is a tag, two ranks, `N bytes`, `N msgs sent`, and maybe a histogram: `E 0 1 108 bytes 27 msgs sent`. Tags: `E`
-//! messages of the program, `I` messages of the library itself (what collectives are made of), `S` one-sided data that the
-//! first rank put, `R` one-sided data that it got, `C` what collectives asked for. `C` lines tell again what `I` lines
-//! carried, so they are left out. Other lines describe communicators and sums over them.
+//! A line is a tag, two ranks, `N bytes`, `N msgs sent`, and maybe a histogram: `E 0 1 108 bytes 27 msgs sent`. Tags:
+//! `E` messages of the program, `I` messages of the library itself (what collectives are made of), `S` one-sided data
+//! that the first rank put, `R` one-sided data that it got, `C` what collectives asked for. `C` lines tell again what
+//! `I` lines carried, so they are left out. Other lines describe communicators and sums over them.
 //!
 //! Files keep directions apart, which Open MPI's own `profile2mat.pl` averages away.
 

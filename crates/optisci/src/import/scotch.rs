@@ -1,8 +1,9 @@
 //! Graphs (`.grf`) and target architectures (`.tgt`) of Scotch.
 //!
-//! Source: F. Pellegrini, "Scotch and libScotch User's Guide", sections on graph and architecture files. A graph is version
-//! 0, numbers of vertices and of arcs, base and a flag of three digits (labels, loads of edges, loads of vertices), then for
-//! each vertex `[label] [load] degree ([load] neighbour)...`. An architecture is a word and its sizes.
+//! Source: F. Pellegrini, "Scotch and libScotch User's Guide", sections on graph and architecture files. A graph is
+//! version 0, numbers of vertices and of arcs, base and a flag of three digits (labels, loads of edges, loads of
+//! vertices), then for each vertex `[label] [load] degree ([load] neighbour)...`. An architecture is a word and its
+//! sizes.
 
 use std::collections::HashMap;
 
@@ -124,8 +125,8 @@ fn topology_nodes(topology: &Topology, line: usize) -> Result<usize, Error> {
 /// The most nodes of a tree whose levels cost differently: such costs are a matrix.
 const MOST_NODES_OF_MATRIX: usize = 2048;
 
-/// `tleaf height (children weight)...`, the root first. Two leaves are as far apart as the weights of all levels from the
-/// one where they part, down.
+/// `tleaf height (children weight)...`, the root first. Two leaves are as far apart as the weights of all levels from
+/// the one where they part, down.
 fn tree(words: &mut Words<'_>) -> Result<(Topology, CostModel), Error> {
     let height = words.number("the height of the tree", 16)?;
     let mut levels = Vec::new();

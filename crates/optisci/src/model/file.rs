@@ -42,7 +42,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
     Ok(value)
 }
 
-/// Which field is missing, if that is what serde says is wrong: it names the object that should have it, and not the field, by its path.
+/// Which field is missing, if that is what serde says is wrong: it names the object that should have it, and not the
+/// field, by its path.
 fn missing_field(what: &str) -> Option<&str> {
     what.strip_prefix("missing field `")?.split_once('`').map(|(field, _)| field)
 }
@@ -197,8 +198,8 @@ impl Entry for MessageEntry<'_> {
     const EXPECTED: &'static str = "an object with from, to, count and size";
 }
 
-/// Reads an entry, which is an object. What serde derives would also take an array, for the values of the fields in the order
-/// in which the types above happen to name them.
+/// Reads an entry, which is an object. What serde derives would also take an array, for the values of the fields in the
+/// order in which the types above happen to name them.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Entry + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Object::deserialize(deserializer).map(|Object(entry)| entry)
 }
@@ -243,7 +244,8 @@ impl<'de, T: Entry + Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A whole number that every JSON reader keeps exactly: 0 to 2^53. Other programs write 300 as 300.0: that is taken too.
+/// A whole number that every JSON reader keeps exactly: 0 to 2^53. Other programs write 300 as 300.0: that is taken
+/// too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Whole(pub u64);
 

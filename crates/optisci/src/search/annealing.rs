@@ -1,11 +1,11 @@
 //! Better and better placements by random moves: for every objective, limit and kind of segment.
 //!
 //! A move takes a process or a segment to another node, exchanges two, or adds or drops a copy. It is kept if it helps,
-//! and with a probability that falls with time if it does not. Only what a move touches is computed anew. For the largest
-//! of several loads the eighth powers are added up, which tells which of two placements is closer to a smaller maximum
-//! even while the maximum stays. Limits are obeyed at every step. Sources: S. Kirkpatrick, C. Gelatt, M. Vecchi,
-//! "Optimization by Simulated Annealing", 1983; D. Connolly, "An improved annealing scheme for the QAP", 1990, for
-//! temperatures taken from sampled moves.
+//! and with a probability that falls with time if it does not. Only what a move touches is computed anew. For the
+//! largest of several loads the eighth powers are added up, which tells which of two placements is closer to a smaller
+//! maximum even while the maximum stays. Limits are obeyed at every step. Sources: S. Kirkpatrick, C. Gelatt, M.
+//! Vecchi, "Optimization by Simulated Annealing", 1983; D. Connolly, "An improved annealing scheme for the QAP", 1990,
+//! for temperatures taken from sampled moves.
 
 use super::instance::Instance;
 use super::random::Random;
@@ -42,8 +42,8 @@ enum Move {
     Drop(u32, u32),
 }
 
-/// The best that comes of `start`, which obeys all limits, in `steps` moves; `heat` is how warm it begins, as a part of the usual. `start` itself, if `go_on` says no
-/// before all costs of that are known.
+/// The best that comes of `start`, which obeys all limits, in `steps` moves; `heat` is how warm it begins, as a part of
+/// the usual. `start` itself, if `go_on` says no before all costs of that are known.
 pub fn anneal(
     instance: &Instance<'_>,
     start: &Placement,
@@ -269,8 +269,8 @@ impl<'a> Annealing<'a> {
             && self.instance.memory[at].saturating_sub(self.bytes_on[at]) >= self.bytes(segment)
     }
 
-    /// Where to: any node, or one where something is that has to do with what moves. On a large machine hardly any other
-    /// node is of use.
+    /// Where to: any node, or one where something is that has to do with what moves. On a large machine hardly any
+    /// other node is of use.
     fn target(&self, random: &mut Random, near: impl Fn(&mut Random) -> Option<u32>) -> u32 {
         let node = if random.below(2) == 0 { near(random) } else { None };
         node.unwrap_or_else(|| random.below(self.instance.nodes) as u32)

@@ -17,8 +17,8 @@ struct Leaves<'s, 'w, 'c> {
     watch: &'w mut Watch<'c>,
     rounding: Rounding,
     separable: bool,
-    /// What homes cost at least that may be cheaper than the best when they were looked for: by their own rounding, which is
-    /// finer than that of all processes and segments.
+    /// What homes cost at least that may be cheaper than the best when they were looked for: by their own rounding,
+    /// which is finer than that of all processes and segments.
     least: f64,
     work: u64,
     most_work: u64,

@@ -1,8 +1,8 @@
 //! Bounds for models of any size: what each segment and each sender pays at least, on its own.
 //!
-//! The users of a segment are at best on the nodes nearest to it, the heaviest nearest; the partners of a sender likewise
-//! (P. Gilmore 1962, E. Lawler 1963, row by row). For the largest of several loads, the mean is a bound, and the least
-//! that one process must pay by itself.
+//! The users of a segment are at best on the nodes nearest to it, the heaviest nearest; the partners of a sender
+//! likewise (P. Gilmore 1962, E. Lawler 1963, row by row). For the largest of several loads, the mean is a bound, and
+//! the least that one process must pay by itself.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -182,8 +182,8 @@ fn rearranged(weights: &mut [(u32, f64)], nearest: &[Vec<f64>]) -> f64 {
 /// Looks of [`alone`] at pairs of nodes, above which the nearest node is known for each table instead.
 const MOST_LOOKS: usize = 50_000_000;
 
-/// For each table and node the least that an access costs from there, where looking at every pair for every access would
-/// take too long. An access of two parts may have no node that is best for both: then this is less than it costs.
+/// For each table and node the least that an access costs from there, where looking at every pair for every access
+/// would take too long. An access of two parts may have no node that is best for both: then this is less than it costs.
 fn nearest_of_each(instance: &Instance<'_>) -> Option<Vec<Vec<f64>>> {
     let nodes = instance.nodes;
     if instance.uses.len() * nodes * nodes <= MOST_LOOKS || nodes > MOST_NODES {

@@ -71,8 +71,8 @@ impl<'a, B: Below> BranchAndBound<'a, B> {
         }
     }
 
-    /// Searches. The result is a lower bound on everything that was not seen: infinite if nothing was left out. What lies
-    /// deeper than memory reaches is left out.
+    /// Searches. The result is a lower bound on everything that was not seen: infinite if nothing was left out. What
+    /// lies deeper than memory reaches is left out.
     pub fn run(&mut self, root_rounds: usize) -> f64 {
         let below = &mut *self.below;
         let mut go_on = || below.go_on(0);

@@ -2,8 +2,8 @@
 //!
 //! An item is a segment, its options are the homes it may have. An option adds to *rows* (one row for the sum; one per
 //! process for the makespan; one per link) of which the largest counts, and uses slots and memory of nodes. Prices on
-//! limits and weights of rows turn each option into one number; the sum of the least of them is a bound. The search goes
-//! depth first and drops each option that would bring the bound to what is known already. Sources: M. Fisher, "The
+//! limits and weights of rows turn each option into one number; the sum of the least of them is a bound. The search
+//! goes depth first and drops each option that would bring the bound to what is known already. Sources: M. Fisher, "The
 //! Lagrangian relaxation method for solving integer programming problems", 1981; M. Held, P. Wolfe, H. Crowder,
 //! "Validation of subgradient optimization", 1974; A. Geoffrion 1974 for fixing by reduced costs.
 

@@ -1,11 +1,12 @@
 //! Who shares a node with whom: the choice that decides where an access costs far more than one link of its way.
 //!
-//! Of the users of a segment only those on its node are near. So a segment saves, over having all users far, what the users
-//! on one node weigh. With at most `k` processes on a node this is at most what its heaviest user weighs, and what pairs of
-//! processes that share a node add to that; no process is in more than `k - 1` such pairs. The heaviest choice of pairs is
-//! a matching (`k` = 2); it is bounded from above by an assignment of processes to partners, or by each one's heaviest
-//! partners (J. Edmonds, "Maximum matching and a polyhedron with 0,1-vertices", 1965, for what is relaxed here). The bound
-//! holds for any costs and limits; how near it comes depends on how little distances between nodes matter.
+//! Of the users of a segment only those on its node are near. So a segment saves, over having all users far, what the
+//! users on one node weigh. With at most `k` processes on a node this is at most what its heaviest user weighs, and
+//! what pairs of processes that share a node add to that; no process is in more than `k - 1` such pairs. The heaviest
+//! choice of pairs is a matching (`k` = 2); it is bounded from above by an assignment of processes to partners, or by
+//! each one's heaviest partners (J. Edmonds, "Maximum matching and a polyhedron with 0,1-vertices", 1965, for what is
+//! relaxed here). The bound holds for any costs and limits; how near it comes depends on how little distances between
+//! nodes matter.
 
 use super::assignment::Assignment;
 use super::instance::Instance;
@@ -38,7 +39,8 @@ pub struct Colocation {
     near: f64,
     /// Processes that a node takes at most.
     guests: usize,
-    /// All that was added and taken away for `apart`, `near` and `gain`: what they can be off by is a part of it, not of them.
+    /// All that was added and taken away for `apart`, `near` and `gain`: what they can be off by is a part of it, not
+    /// of them.
     moved: f64,
 }
 
@@ -156,8 +158,8 @@ impl Colocation {
         rounding.cost(top * n as f64 - least + n as f64) / 2.0
     }
 
-    /// Brings together who saves most that way: from `start`, by exchanges and moves with less and less heat. Pins and slots
-    /// of processes are obeyed.
+    /// Brings together who saves most that way: from `start`, by exchanges and moves with less and less heat. Pins and
+    /// slots of processes are obeyed.
     pub fn gather(
         &self,
         instance: &Instance<'_>,

@@ -164,8 +164,8 @@ pub struct DualAscent {
 
 impl DualAscent {
     /// Raises `costs.bound`, in at most `rounds` rounds, until it reaches `enough`, rises by less than the part
-    /// `least_gain` of what is missing, or `go_on` says no. At the end as much as possible stands with the processes, so that
-    /// `bound + process[p][a]` bounds what is below `p` at `a`. False: no placement is possible.
+    /// `least_gain` of what is missing, or `go_on` says no. At the end as much as possible stands with the processes,
+    /// so that `bound + process[p][a]` bounds what is below `p` at `a`. False: no placement is possible.
     pub fn raise(
         &mut self,
         shape: &Shape,

@@ -1,11 +1,11 @@
 //! Processes on nodes so that every message goes the shortest way there is: a perfect mapping, where one exists.
 //!
-//! No message between processes on different nodes can cost less than the cheapest pair of nodes. If the processes can be
-//! laid onto the machine so that partners are always such a pair, that is the optimum, and the bound proves it: stencils
-//! on the torus that they were made for, however the processes are numbered. This is subgraph isomorphism, solved by
-//! backtracking in an order that takes the process with the most placed partners next, so that a wrong turn shows soon.
-//! Applications have a few messages more than a perfect stencil; they are recognised by what most messages say.
-//! Source: L. Cordella et al., "A (sub)graph isomorphism algorithm for matching large graphs" (VF2), 2004.
+//! No message between processes on different nodes can cost less than the cheapest pair of nodes. If the processes can
+//! be laid onto the machine so that partners are always such a pair, that is the optimum, and the bound proves it:
+//! stencils on the torus that they were made for, however the processes are numbered. This is subgraph isomorphism,
+//! solved by backtracking in an order that takes the process with the most placed partners next, so that a wrong turn
+//! shows soon. Applications have a few messages more than a perfect stencil; they are recognised by what most messages
+//! say. Source: L. Cordella et al., "A (sub)graph isomorphism algorithm for matching large graphs" (VF2), 2004.
 
 mod backbone;
 
@@ -51,8 +51,8 @@ pub fn search(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMu
     })
 }
 
-/// A node for each process so that the messages that make up its [`backbone`] go the cheapest way, if one is found. Where
-/// an edge of the backbone keeps being in the way of others it is left out.
+/// A node for each process so that the messages that make up its [`backbone`] go the cheapest way, if one is found.
+/// Where an edge of the backbone keeps being in the way of others it is left out.
 pub fn recognise(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
     let neighbours = neighbours(instance, go_on)?;
     let most = most(&neighbours, instance.nodes);

@@ -1,8 +1,8 @@
 //! Where the copies of one segment should be: each costs what writing to it costs, each reader takes the nearest.
 //!
-//! This is the uncapacitated facility location problem. Dual ascent gives a bound, its tight facilities a solution; where
-//! the two differ, the search branches on a copy that a reader pays for twice. Sources: D. Erlenkotter, "A dual-based
-//! procedure for uncapacitated facility location", 1978; O. Bilde and J. Krarup 1977.
+//! This is the uncapacitated facility location problem. Dual ascent gives a bound, its tight facilities a solution;
+//! where the two differ, the search branches on a copy that a reader pays for twice. Sources: D. Erlenkotter, "A
+//! dual-based procedure for uncapacitated facility location", 1978; O. Bilde and J. Krarup 1977.
 
 /// Finds copies of one segment after another without allocating anew.
 #[derive(Clone, Debug, Default)]
@@ -102,8 +102,8 @@ impl Facility {
         Some((self.best, bound, &self.copies))
     }
 
-    /// Searches below the present `open` costs; `paid` was paid for copies that are there already (their cost is 0 now).
-    /// What it gives is a bound on what was left out.
+    /// Searches below the present `open` costs; `paid` was paid for copies that are there already (their cost is 0
+    /// now). What it gives is a bound on what was left out.
     fn explore(&mut self, paid: f64, depth: usize, go_on: &dyn Fn() -> bool) -> f64 {
         self.steps += 1;
         let bound = paid + self.ascend(go_on);
@@ -160,8 +160,8 @@ impl Facility {
         self.stopped
     }
 
-    /// Lets readers pay more and more, in turn, until no copy could be paid for any more. What they pay is a bound at every
-    /// moment.
+    /// Lets readers pay more and more, in turn, until no copy could be paid for any more. What they pay is a bound at
+    /// every moment.
     fn ascend(&mut self, go_on: &dyn Fn() -> bool) -> f64 {
         let nodes = self.nodes;
         let readers = self.read.len() / nodes;

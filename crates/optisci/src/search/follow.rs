@@ -1,8 +1,8 @@
 //! Moving processes while every segment follows its users: annealing over the nodes of processes alone.
 //!
-//! For each segment the sum that its users pay is kept for every node; the least of it is what the segment costs. A move
-//! of a process changes a row of that for each segment that it accesses, so the best homes are known exactly at every
-//! step, where alternating between processes and segments would stay caught. Source of annealing with moves and
+//! For each segment the sum that its users pay is kept for every node; the least of it is what the segment costs. A
+//! move of a process changes a row of that for each segment that it accesses, so the best homes are known exactly at
+//! every step, where alternating between processes and segments would stay caught. Source of annealing with moves and
 //! exchanges: D. Connolly, "An improved annealing scheme for the QAP", 1990.
 
 use super::instance::Instance;

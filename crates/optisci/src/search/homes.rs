@@ -1,7 +1,7 @@
 //! The best homes of all segments once the nodes of all processes are given: for every objective and limit.
 //!
-//! What is searched for is cheaper than what is known. A home that by itself costs more is left out beforehand: costs are
-//! rounded to parts of all that is left, and beside a cost that stands for *never* everything else would be alike.
+//! What is searched for is cheaper than what is known. A home that by itself costs more is left out beforehand: costs
+//! are rounded to parts of all that is left, and beside a cost that stands for *never* everything else would be alike.
 
 use super::choice::{Choice, Chooser, Prices};
 use super::instance::Instance;
@@ -27,8 +27,8 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// The choice of homes with processes on these nodes that could cost less than `known`; `None` when there would be too
-    /// many to list.
+    /// The choice of homes with processes on these nodes that could cost less than `known`; `None` when there would be
+    /// too many to list.
     pub fn new(instance: &Instance<'_>, node: &[u32], known: f64) -> Option<Rest> {
         Rest::among(instance, node, known, |_| (0..instance.nodes as u32).collect())
     }
@@ -127,8 +127,8 @@ impl Rest {
         (prices, self.rounding.bound(bound))
     }
 
-    /// Homes of less than `enough`, the best there are but for rounding, as a placement, and what all homes of less than
-    /// `enough` cost at least: infinite if there are none.
+    /// Homes of less than `enough`, the best there are but for rounding, as a placement, and what all homes of less
+    /// than `enough` cost at least: infinite if there are none.
     pub fn solve(
         &self,
         node: &[u32],
@@ -150,8 +150,9 @@ impl Rest {
     }
 }
 
-/// Offers the best homes that cost less than what is known, if there are any. Gives the last choice that was looked at, and
-/// what homes that are still cheaper cost at least: infinite if there are none. `below` makes the choice for a cost.
+/// Offers the best homes that cost less than what is known, if there are any. Gives the last choice that was looked at,
+/// and what homes that are still cheaper cost at least: infinite if there are none. `below` makes the choice for a
+/// cost.
 pub fn search(
     instance: &Instance<'_>,
     watch: &mut Watch<'_>,
@@ -163,7 +164,8 @@ pub fn search(
         let rest = below(watch.cost())?;
         let (placement, least) = rest.solve(node, watch.cost(), steps, most_visits, &mut || watch.go_on());
         let better = placement.is_some_and(|placement| watch.offer(instance, placement));
-        // Beside a cost that was far too high, the costs of good homes were rounded to the same numbers. Now it is lower.
+        // Beside a cost that was far too high, the costs of good homes were rounded to the same numbers. Now it is
+        // lower.
         if !better || rest.rounding.tells_apart(watch.cost()) {
             return Some((rest, least));
         }
@@ -203,8 +205,8 @@ pub fn are_separable(instance: &Instance<'_>) -> bool {
     instance.objective == Objective::Sum && !instance.limits_segments()
 }
 
-/// The best placement with processes on these nodes, where segments do not hinder each other, and a bound on its cost. When
-/// `go_on` says no, it may not be the best.
+/// The best placement with processes on these nodes, where segments do not hinder each other, and a bound on its cost.
+/// When `go_on` says no, it may not be the best.
 pub fn separate(instance: &Instance<'_>, node: &[u32], go_on: &mut dyn FnMut() -> bool) -> (Placement, f64) {
     let (homes, _, bound) = separable::homes(instance, node, go_on);
     let posts = instance

@@ -10,8 +10,8 @@ use crate::topology::Node;
 use crate::{Costs, Placement};
 
 /// Accesses of one process to one segment that always go the same way: what they cost is
-/// `first.1 * tables[first.0] + second.1 * tables[second.0]`. Models have millions of them: tables and factors lie apart, so that
-/// nothing is left between.
+/// `first.1 * tables[first.0] + second.1 * tables[second.0]`. Models have millions of them: tables and factors lie
+/// apart, so that nothing is left between.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// The process.
@@ -233,9 +233,9 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// The copy that a process on `a` reads, to the last bit as [`Costs::nearest`] chooses it: by the cost of one access. The
-    /// cost of all of them is rounded otherwise, so that of two copies another one may look cheaper, or none; links would be
-    /// loaded that nobody uses.
+    /// The copy that a process on `a` reads, to the last bit as [`Costs::nearest`] chooses it: by the cost of one
+    /// access. The cost of all of them is rounded otherwise, so that of two copies another one may look cheaper, or
+    /// none; links would be loaded that nobody uses.
     #[inline]
     pub fn nearest(&self, entry: &Use, copies: &[u32], a: usize) -> usize {
         let [first, second] = entry.tables.map(|table| &self.tables[table as usize]);

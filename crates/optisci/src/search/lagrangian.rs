@@ -1,11 +1,12 @@
 //! Many segments, nodes with little room, processes fixed: prices on slots and bytes, and repair.
 //!
-//! With a price on each slot and byte every segment chooses by itself; what that costs, less what the limits are worth at
-//! those prices, bounds every placement that obeys them. Prices follow the subgradient: dearer where too much is. From
-//! each good set of prices a placement is made that obeys the limits, by moving what loses least per byte out of nodes
-//! that are too full, then by single moves and exchanges. Sources: M. Fisher, R. Jaikumar, L. Van Wassenhove, "A multiplier
-//! adjustment method for the generalized assignment problem", 1986; M. Held, P. Wolfe, H. Crowder 1974 (steps); M. Yagiura,
-//! T. Ibaraki, F. Glover, "An ejection chain approach for the generalized assignment problem", 2004 (shifts and swaps).
+//! With a price on each slot and byte every segment chooses by itself; what that costs, less what the limits are worth
+//! at those prices, bounds every placement that obeys them. Prices follow the subgradient: dearer where too much is.
+//! From each good set of prices a placement is made that obeys the limits, by moving what loses least per byte out of
+//! nodes that are too full, then by single moves and exchanges. Sources: M. Fisher, R. Jaikumar, L. Van Wassenhove, "A
+//! multiplier adjustment method for the generalized assignment problem", 1986; M. Held, P. Wolfe, H. Crowder 1974
+//! (steps); M. Yagiura, T. Ibaraki, F. Glover, "An ejection chain approach for the generalized assignment problem",
+//! 2004 (shifts and swaps).
 
 use super::instance::Instance;
 use super::random::Random;

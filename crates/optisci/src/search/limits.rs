@@ -164,8 +164,8 @@ pub fn some_nodes(instance: &Instance<'_>) -> Vec<u32> {
 }
 
 /// Nodes for segments, one each: the largest first, each where `cost` is least of the nodes that still have room, and
-/// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search. That takes all the time there is, if there `is_limited`
-/// time.
+/// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search. That takes all
+/// the time there is, if there `is_limited` time.
 pub fn pack(
     instance: &Instance<'_>,
     cost: &mut dyn FnMut(usize, &mut [f64]),

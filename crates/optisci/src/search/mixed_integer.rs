@@ -1,7 +1,7 @@
 //! HiGHS for what is still open once processes are fixed (feature `highs`): a mixed-integer program of [`Choice`].
 //!
-//! One binary variable for each option, one of them for each item; slots and memory as rows; for several objective rows a
-//! variable that none of them may exceed. HiGHS computes in floating point: its bound is taken off by a part of 5e-10
+//! One binary variable for each option, one of them for each item; slots and memory as rows; for several objective rows
+//! a variable that none of them may exceed. HiGHS computes in floating point: its bound is taken off by a part of 5e-10
 //! before it counts, which is less than what [`super::watch::PROVED`] allows. Source: Q. Huangfu and J. Hall,
 //! "Parallelizing the dual revised simplex method", 2018.
 

@@ -1,8 +1,10 @@
-//! Segments that hardly fit: node after node is filled so that no more room stays free than all nodes together have to spare.
+//! Segments that hardly fit: node after node is filled so that no more room stays free than all nodes together have to
+//! spare.
 //!
-//! Source: bin completion (R. Korf, "An Improved Algorithm for Optimal Bin Packing", 2003; A. Fukunaga and R. Korf, "Bin Completion Algorithms
-//! for Multicontainer Packing, Knapsack, and Covering Problems", 2007), with restarts: each with twice the visits and the nodes in another
-//! order (C. Gomes, B. Selman, H. Kautz, "Boosting Combinatorial Search Through Randomization", 1998).
+//! Source: bin completion (R. Korf, "An Improved Algorithm for Optimal Bin Packing", 2003; A. Fukunaga and R. Korf,
+//! "Bin Completion Algorithms for Multicontainer Packing, Knapsack, and Covering Problems", 2007), with restarts: each
+//! with twice the visits and the nodes in another order (C. Gomes, B. Selman, H. Kautz, "Boosting Combinatorial Search
+//! Through Randomization", 1998).
 
 use super::limits::less;
 use super::random::Random;
@@ -12,7 +14,8 @@ use crate::model::UNLIMITED;
 const FIRST_TRY: u64 = 1_000_000;
 /// Between two questions whether to go on.
 const ASK_EVERY: u64 = 1 << 18;
-/// More segments and nodes are not tried: the search goes as deep as there are of both, and each node keeps what is left for it.
+/// More segments and nodes are not tried: the search goes as deep as there are of both, and each node keeps what is
+/// left for it.
 const DEEPEST: usize = 4_000;
 const MOST_PAIRS: usize = 1_000_000;
 
@@ -38,7 +41,8 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Puts segments of these sizes into `rooms`. Goes on until it is known whether they fit, `most` steps are made, or `go_on` says no.
+/// Puts segments of these sizes into `rooms`. Goes on until it is known whether they fit, `most` steps are made, or
+/// `go_on` says no.
 pub fn fill(bytes: &[u64], rooms: &[Room], most: Option<u64>, go_on: &mut dyn FnMut() -> bool) -> Outcome {
     if bytes.len() + rooms.len() > DEEPEST || bytes.len() * rooms.len() > MOST_PAIRS {
         return Outcome::Unknown;

@@ -1,8 +1,8 @@
 //! A model as costs of processes, of segments and of pairs of them: the form that [`super::dual_ascent`] bounds.
 //!
 //! What is decided beforehand is folded in: pinned processes and segments, and segments with one user, which go where
-//! that user likes them best, and segments that always go with one user ([`super::dominance`]). A segment that may have copies is seen through a relaxation: each reader has a copy of its
-//! own for nothing, all writers share one.
+//! that user likes them best, and segments that always go with one user ([`super::dominance`]). A segment that may have
+//! copies is seen through a relaxation: each reader has a copy of its own for nothing, all writers share one.
 
 use std::collections::HashMap;
 
@@ -23,8 +23,8 @@ pub struct Pairs {
     pub rounding: Rounding,
 }
 
-/// Entries of all tables, eight bytes each, up to which those of processes that exchange nothing are among them. A third more than
-/// models have that get here at all ([`super::strategy`]).
+/// Entries of all tables, eight bytes each, up to which those of processes that exchange nothing are among them. A
+/// third more than models have that get here at all ([`super::strategy`]).
 const MOST_ENTRIES_WHEN_COMPLETE: usize = 4_000_000;
 
 /// What there would be to store: the entries of all tables of pairs.
@@ -268,8 +268,8 @@ impl<'a> Collected<'a> {
     fn round(&mut self, paid: f64, known: f64) -> Rounding {
         let Collected { instance, weights, .. } = *self;
         let (process, segment, tables) = (&mut self.process, &mut self.segment, &mut self.tables);
-        // More than what is known is too much, however much it is. Costs are rounded to parts of all of them together, and
-        // beside one that stands for *never* everything else would be alike.
+        // More than what is known is too much, however much it is. Costs are rounded to parts of all of them together,
+        // and beside one that stands for *never* everything else would be alike.
         let most = known + paid;
         for cost in process.iter_mut().chain(&mut *segment).chain(&mut *tables).filter(|cost| cost.is_finite()) {
             *cost = cost.min(most);

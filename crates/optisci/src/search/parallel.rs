@@ -1,6 +1,7 @@
 //! Work on several cores where there are any, with the same result where there is one.
 //!
-//! Work is cut into pieces by its size alone, never by the number of cores, and results come in the order of the pieces.
+//! Work is cut into pieces by its size alone, never by the number of cores, and results come in the order of the
+//! pieces.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ pub fn pieces<T: Send>(
     each(parts, go_on, |index, go_on| work(range(index), go_on))
 }
 
-/// The results of `work(0)`, `work(1)`, ... in order. Each piece asks the function that it is given whether to go on, which
-/// passes on what `go_on` says; that one is called on the caller's thread only.
+/// The results of `work(0)`, `work(1)`, ... in order. Each piece asks the function that it is given whether to go on,
+/// which passes on what `go_on` says; that one is called on the caller's thread only.
 pub fn each<T: Send>(
     count: usize,
     go_on: &mut dyn FnMut() -> bool,

@@ -3,9 +3,10 @@
 //! What a segment costs at a node is at least what its placed users pay there, plus what the others would pay if they
 //! took the nearest nodes that are still free, the heaviest user the nearest (the rearrangement inequality: G. Hardy,
 //! J. Littlewood, G. Pólya, "Inequalities", 1934, theorem 368; used for this purpose by P. Gilmore, "Optimal and
-//! suboptimal algorithms for the quadratic assignment problem", 1962). The least of that over all nodes, summed over all
-//! segments, is a bound that costs about a microsecond, so that millions of partial assignments can be looked at. It is
-//! stronger than [`super::dual_ascent`] per second where accesses dominate and costs are few classes of distances.
+//! suboptimal algorithms for the quadratic assignment problem", 1962). The least of that over all nodes, summed over
+//! all segments, is a bound that costs about a microsecond, so that millions of partial assignments can be looked at.
+//! It is stronger than [`super::dual_ascent`] per second where accesses dominate and costs are few classes of
+//! distances.
 //!
 //! Where all terms are positive a sum is off by a part of about 1e-13 at most; what is within 1e-12 of the best is not
 //! searched for. What else sums may be off by is known beforehand, and the bound that is told is lower by that much.
@@ -20,8 +21,8 @@ use super::parallel;
 use super::rounding::RELATIVE;
 use super::symmetry::Symmetry;
 
-/// Pieces of the search that run side by side before they tell each other what they found. A number of its own, not that
-/// of the cores, so that the result does not depend on them.
+/// Pieces of the search that run side by side before they tell each other what they found. A number of its own, not
+/// that of the cores, so that the result does not depend on them.
 const ROUND: usize = 16;
 
 /// Classes of distances up to which the bound is worth its time.
@@ -66,8 +67,8 @@ pub fn suits(instance: &Instance<'_>) -> bool {
         && classes::classify(instance).0.len() <= MOST_CLASSES
 }
 
-/// Searches for nodes of processes with a cost below `best`. Gives the best nodes, if there are any, and a bound on all that
-/// were not looked at: infinite if none of them can be cheaper.
+/// Searches for nodes of processes with a cost below `best`. Gives the best nodes, if there are any, and a bound on all
+/// that were not looked at: infinite if none of them can be cheaper.
 pub fn search(
     instance: &Instance<'_>,
     symmetry: &Symmetry,

@@ -1,7 +1,7 @@
 //! Costs as whole numbers, so that a bound stays true and a comparison exact whatever the order of additions.
 //!
-//! A search engine multiplies every cost by one power of two and rounds it to a whole number, chosen so that all costs of
-//! any placement together stay below 2^50: an `f64` adds and subtracts such numbers without any rounding. What the
+//! A search engine multiplies every cost by one power of two and rounds it to a whole number, chosen so that all costs
+//! of any placement together stay below 2^50: an `f64` adds and subtracts such numbers without any rounding. What the
 //! rounding of each term can make out is known beforehand, and the bound that is told is lower by that much. Models of
 //! whole numbers (bytes times hops) need no rounding: their bounds are exact.
 

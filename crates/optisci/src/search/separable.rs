@@ -1,8 +1,8 @@
 //! Every segment on its own: processes fixed, no limits, time altogether made small. Exact for any number of segments.
 //!
-//! The best node of a segment is the least of its accesses' rows added up. Rows are looked at in blocks: the least entry
-//! of each block, added up the same way, is not more than any sum in the block (rounding keeps the order), so most blocks
-//! need no look inside.
+//! The best node of a segment is the least of its accesses' rows added up. Rows are looked at in blocks: the least
+//! entry of each block, added up the same way, is not more than any sum in the block (rounding keeps the order), so
+//! most blocks need no look inside.
 
 use super::facility::Facility;
 use super::instance::{Instance, Use};

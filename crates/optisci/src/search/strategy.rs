@@ -1,8 +1,8 @@
 //! Which method for which model, in which order. The table of classes is in `docs/design/023-which-search.md`.
 //!
 //! Every search goes the same way: can the limits be obeyed at all; some placement; a bound that costs nothing; better
-//! placements by a method that suits the model; then the proof, by the strongest method that the size allows; then, if a
-//! time limit leaves time, more attempts. It ends as soon as bound and cost meet.
+//! placements by a method that suits the model; then the proof, by the strongest method that the size allows; then, if
+//! a time limit leaves time, more attempts. It ends as soon as bound and cost meet.
 
 #[cfg(feature = "highs")]
 use std::time::Duration;
@@ -331,7 +331,8 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
     });
 }
 
-/// Branch and bound with dual ascent, where tables of pairs are not too large. Only there `weights` are made: those of links route from each node to each other.
+/// Branch and bound with dual ascent, where tables of pairs are not too large. Only there `weights` are made: those of
+/// links route from each node to each other.
 fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: impl FnOnce(&Watch<'_>) -> Weights) {
     if watch.proved() || !watch.go_on() || instance.nodes > 64 && instance.objective == Objective::MaxLink {
         return;
@@ -398,8 +399,8 @@ fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
     watch.method("annealing");
     let size = (instance.processes() + instance.segments()) as u64;
     if size > MOST_HOT_ITEMS {
-        // A hot search would be too long on its way: the best placement so far, kept cool, in rounds that grow. The longest
-        // process becomes shorter only by way of placements that look worse.
+        // A hot search would be too long on its way: the best placement so far, kept cool, in rounds that grow. The
+        // longest process becomes shorter only by way of placements that look worse.
         let heat = if instance.objective == Objective::Makespan { 1.0 } else { 0.05 };
         for round in round..if round == 0 { 5 } else { round + 1 } {
             let Some(best) = watch.best().cloned().filter(|_| watch.go_on() && !watch.proved()) else { return };

@@ -1,9 +1,10 @@
 //! Dense mappings of processes onto nodes, one to each: robust tabu search.
 //!
-//! Every exchange of two processes has its difference in a table; after an exchange the other entries change by a product
-//! of flows and distances, so that a step costs about as many operations as there are pairs. What was just left must not
-//! come back for a random while, unless it gives the best so far or was away for very long. Sources: E. Taillard, "Robust
-//! taboo search for the quadratic assignment problem", 1991; R. Burkard and F. Rendl 1984 for the differences.
+//! Every exchange of two processes has its difference in a table; after an exchange the other entries change by a
+//! product of flows and distances, so that a step costs about as many operations as there are pairs. What was just left
+//! must not come back for a random while, unless it gives the best so far or was away for very long. Sources: E.
+//! Taillard, "Robust taboo search for the quadratic assignment problem", 1991; R. Burkard and F. Rendl 1984 for the
+//! differences.
 
 use super::instance::Instance;
 use super::random::Random;

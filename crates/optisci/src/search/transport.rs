@@ -1,9 +1,9 @@
 //! Segments of one size for nodes with so many places each: exact, by shortest augmenting paths.
 //!
 //! Each segment starts where it is cheapest. As long as a node holds too many, one of them goes elsewhere along the
-//! cheapest chain of moves that ends where there is room. With prices on nodes no chain is ever cheaper than nothing, so
-//! Dijkstra's algorithm finds it; what remains at the end is optimal. Sources: J. Edmonds and R. Karp 1972, N. Tomizawa 1971
-//! (successive shortest paths with potentials); the transportation problem: F. Hitchcock 1941.
+//! cheapest chain of moves that ends where there is room. With prices on nodes no chain is ever cheaper than nothing,
+//! so Dijkstra's algorithm finds it; what remains at the end is optimal. Sources: J. Edmonds and R. Karp 1972, N.
+//! Tomizawa 1971 (successive shortest paths with potentials); the transportation problem: F. Hitchcock 1941.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! The one place where a search meets the outside: how long, whether to go on, the best so far and who is told of it.
 //!
-//! Work is counted, not timed, wherever a decision depends on it; the clock only ends a search. So a search that ends by
-//! itself gives the same bytes however fast the machine is.
+//! Work is counted, not timed, wherever a decision depends on it; the clock only ends a search. So a search that ends
+//! by itself gives the same bytes however fast the machine is.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use deck_sync::{Deadline, NodeId};
 use super::{PROCESS, State};
 use crate::poll::Poll;
 use crate::process;
-use crate::watched::{Process, Watched};
+use crate::process::watched::{Process, Watched};
 
 /// How long a node may take to come again whose connection has ended, or of whose process nothing is known.
 const COME_AGAIN: Duration = Duration::from_millis(500);
@@ -55,8 +55,9 @@ impl Absent {
 }
 
 impl State {
-    /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
-    /// before it answered comes again by another connection, soon. If its process runs and it does not, it runs another program.
+    /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that
+    /// ended before it answered comes again by another connection, soon. If its process runs and it does not, it runs
+    /// another program.
     pub(super) fn connection_ended(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
         let node = member.node.map(|(number, _)| number).filter(|number| self.table.is_live(*number));
@@ -99,8 +100,8 @@ impl State {
         waits.filter_map(Deadline::remaining).min()
     }
 
-    /// Looks after those who are absent: who should have come again by now and has not is gone, and so is one that has left or died
-    /// without this broker.
+    /// Looks after those who are absent: who should have come again by now and has not is gone, and so is one that has
+    /// left or died without this broker.
     pub(super) fn look_after_the_absent(&mut self) {
         let State { poll, table, absent, departures, .. } = self;
         let mut gone = Vec::new();
@@ -137,8 +138,8 @@ impl State {
         Some(Absent { key, process, until, look_at: Deadline::after(COME_AGAIN) })
     }
 
-    /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
-    /// who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
+    /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is
+    /// gone; who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
     pub(super) fn take_stock(&mut self) {
         let here = self.nodes();
         for index in 0..Seat::COUNT as u16 {

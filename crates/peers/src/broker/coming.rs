@@ -6,10 +6,10 @@ use deck_segment::Seat;
 use deck_sync::{ErrorKind, NodeId, Result, point};
 
 use super::{Member, State, refuse};
-use crate::fork::ParentOnly;
 use crate::process;
+use crate::process::parent_only::ParentOnly;
 use crate::socket::Socket;
-use crate::wire::{Frame, Refused};
+use crate::wire::{Frame, Refusal};
 
 impl State {
     pub(super) fn join(&mut self, key: u64, process: u64, network: u64, needs_fences: bool) {
@@ -24,8 +24,8 @@ impl State {
             self.process_ended(key);
         }
         let refusal = match self.members.get(&key) {
-            Some(member) if member.node.is_some() => Some(Refused::Taken),
-            Some(_) if network != self.network => Some(Refused::Network),
+            Some(member) if member.node.is_some() => Some(Refusal::Taken),
+            Some(_) if network != self.network => Some(Refusal::Network),
             _ => None,
         };
         let seated = match refusal {
@@ -53,10 +53,11 @@ impl State {
                 let welcome = Frame::Welcome { number, seat, broker };
                 let sent = sent.and_then(|()| member.socket.send(&welcome, Some(self.table.as_fd())));
                 if sent.is_err_and(|error| error.kind() != ErrorKind::PeerLost) {
-                    // They have to wait, and there is no descriptor for that. Behind what waits already the refusal would wait, too, and the
-                    // connection of one that came by name ends here: it would ask again and again, at the cost of a number each time.
+                    // They have to wait, and there is no descriptor for that. Behind what waits already the refusal
+                    // would wait, too, and the connection of one that came by name ends here: it would ask again and
+                    // again, at the cost of a number each time.
                     member.socket.take_back(|_| true);
-                    refuse(&member.socket, Refused::Descriptors);
+                    refuse(&member.socket, Refusal::Descriptors);
                     self.leave(key, process);
                 }
             }
@@ -77,7 +78,7 @@ impl State {
         if pass_listener(self.listener.as_ref(), &member.socket).is_err_and(|error| error.kind() != ErrorKind::PeerLost)
         {
             // It has to wait, and there is no descriptor for that: the node comes again.
-            refuse(&member.socket, Refused::Descriptors);
+            refuse(&member.socket, Refusal::Descriptors);
             self.members.remove(&key);
             if let Some(absent) = self.absent.get_mut(&number) {
                 absent.put_off();

@@ -9,7 +9,7 @@ use deck_sync::{Deadline, NodeId};
 use super::State;
 use super::absent::Absent;
 use crate::names::Names;
-use crate::objects::Objects;
+use crate::names::objects::Objects;
 use crate::table::NodeState;
 use crate::wire::Frame;
 

@@ -43,8 +43,8 @@ impl State {
         };
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
         let to_other = introduce(u64::from(from.0), from_seat);
-        // Whoever asks again has let go of its end, mostly; what still waits for the other one leads nowhere then, and holds a descriptor. (If the other one
-        // has asked, too, both let go of an end, and ask again.)
+        // Whoever asks again has let go of its end, mostly; what still waits for the other one leads nowhere then, and
+        // holds a descriptor. (If the other one has asked, too, both let go of an end, and ask again.)
         other.socket.take_back(|frame| *frame == to_other);
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
         let sent = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));

@@ -14,7 +14,7 @@ fn join_as(process: u64, socket: &Socket) -> NodeId {
         assert!(poll::is_readable_within(socket, Some(Duration::from_secs(10))), "nobody answers");
         match socket.receive() {
             Received::Frame(Frame::Welcome { number, .. }, _) => return NodeId(number as u32),
-            Received::Frame(Frame::Refuse { reason }, _) => panic!("refused: {:?}", Refused::from_word(reason)),
+            Received::Frame(Frame::Refuse { reason }, _) => panic!("refused: {:?}", Refusal::from_word(reason)),
             _ => {}
         }
     }
@@ -151,13 +151,13 @@ fn who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node() {
         last = Some(frame);
         socket.send_waiting();
     }
-    assert_eq!(last, Some(Frame::Refuse { reason: Refused::Descriptors as u64 }));
+    assert_eq!(last, Some(Frame::Refuse { reason: Refusal::Descriptors as u64 }));
     drop(state);
     join_as(process::own_word(), &joining);
 }
 
-/// Somebody's connection to the broker, by its name, and the broker's key for it; the last one keeps so many descriptors on their way
-/// that this user may send no more.
+/// Somebody's connection to the broker, by its name, and the broker's key for it; the last one keeps so many
+/// descriptors on their way that this user may send no more.
 fn come_while_no_descriptor_can_be_sent(state: &mut State) -> (Socket, u64, Socket) {
     let (crowding, unread) = pair().unwrap();
     let (crowding, passed) = (Socket::new(crowding), crate::wakeup::new().unwrap());
@@ -188,7 +188,7 @@ fn who_comes_by_name_and_cannot_be_welcomed_for_want_of_descriptors_is_told_befo
     files.truncate(files.len() - 2);
     state.join(key, process::own_word(), namespace::network(), false);
     let received = joining.receive();
-    let expected = Frame::Refuse { reason: Refused::Descriptors as u64 };
+    let expected = Frame::Refuse { reason: Refusal::Descriptors as u64 };
     assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
     assert!(state.table.live().is_empty());
 }
@@ -220,7 +220,7 @@ fn who_speaks_another_version_is_answered_before_the_connection_ends() {
     rustix::net::send(&socket, b"a frame of another version", rustix::net::SendFlags::empty()).unwrap();
     assert!(poll::is_readable_within(&socket, None));
     let received = Socket::new(socket).receive();
-    let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
+    let expected = Frame::Refuse { reason: Refusal::Nonsense as u64 };
     assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
 }
 

@@ -1,7 +1,7 @@
 //! Heaps that other nodes pass: their own, when they meet this one, and those of third nodes.
 //!
-//! A descriptor may not arrive, and a heap may not be mapped, because this process has as many descriptors or as much address space as it may
-//! have. That says nothing about the one who passed it, who is asked to pass it again.
+//! A descriptor may not arrive, and a heap may not be mapped, because this process has as many descriptors or as much
+//! address space as it may have. That says nothing about the one who passed it, who is asked to pass it again.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ impl Control {
         self.ask_at.remaining()
     }
 
-    /// The heap of `owner`, which `peer` has passed; `None` if this process has no descriptor or no address space for it now: then it is
-    /// asked for again. That says nothing about the peer.
+    /// The heap of `owner`, which `peer` has passed; `None` if this process has no descriptor or no address space for
+    /// it now: then it is asked for again. That says nothing about the peer.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if what was passed is no heap, or another one than before.
@@ -89,7 +89,8 @@ impl Control {
         Ok(())
     }
 
-    /// `peer` posts nothing more that lies in the heap of `owner`, and all that it had posted is retrieved or taken over.
+    /// `peer` posts nothing more that lies in the heap of `owner`, and all that it had posted is retrieved or taken
+    /// over.
     pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
         write(&membership.heaps).note_released(owner, peer);
         self.missing.remove(&(peer, owner));

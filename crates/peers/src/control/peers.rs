@@ -1,7 +1,8 @@
 //! What other nodes say to this one, and their ends.
 //!
-//! A peer may be killed at any moment: what it had said before comes first, and then it is gone. If it asks for what cannot be, it is gone
-//! for this node alone. Bytes that are no frame are not heard: whoever has the descriptor, such as a program that a node has started, may write them.
+//! A peer may be killed at any moment: what it had said before comes first, and then it is gone. If it asks for what
+//! cannot be, it is gone for this node alone. Bytes that are no frame are not heard: whoever has the descriptor, such
+//! as a program that a node has started, may write them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use crate::peer::Peer;
 use crate::process;
 use crate::socket::{LAST_WORDS, Received};
 use crate::table::NodeState;
-use crate::wire::{Frame, Refused};
+use crate::wire::{Frame, Refusal};
 
 /// Questions of a peer whose heap there is no room for, at most.
 const PUT_OFF_MAX: usize = 4096;
-/// With so many answers that it has not read, a peer that asks on is not heard any more. One that is stopped does not ask.
+/// With so many answers that it has not read, a peer that asks on is not heard any more. One that is stopped does not
+/// ask.
 const UNREAD_MAX: usize = 1 << 16;
 
 impl Control {
@@ -63,14 +65,15 @@ impl Control {
         }
     }
 
-    /// A node, met or not, has ended. What it said to us before comes first: the heaps of what it had posted, and its bye.
+    /// A node, met or not, has ended. What it said to us before comes first: the heaps of what it had posted, and its
+    /// bye.
     pub(super) fn ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
         self.serve_peer(membership, node, LAST_WORDS);
         self.note_end(membership, node);
     }
 
-    /// A node that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
-    /// this node that leaves: the others close their ends because of that, and are not gone.
+    /// A node that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except
+    /// when it is this node that leaves: the others close their ends because of that, and are not gone.
     fn note_end(&mut self, membership: &Arc<Membership>, node: NodeId) {
         // SeqCst: pairs with: membership/leaving, which sets it before it says so to anybody.
         if !membership.has_left.load(Ordering::SeqCst) {
@@ -203,7 +206,7 @@ fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
                 (Some(handler), Some((mailbox, generation))) => {
                     handler.ring_requested(peer, mailbox, generation, credit)
                 }
-                _ => Err(Refused::Nonsense),
+                _ => Err(Refusal::Nonsense),
             };
             point("clone/granting");
             let answer = match granted {
@@ -222,7 +225,7 @@ fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
             }
         }
         Frame::RingRefuse { request, reason } => {
-            let error = Refused::from_word(reason).of_a_ring();
+            let error = Refusal::from_word(reason).of_a_ring();
             if membership.ring_requests.answered(peer.number(), request, Err(error))
                 && let Some(handler) = handler
             {

@@ -29,8 +29,8 @@ impl Control {
         (self.asked_at, self.ask_broker_at) = (None, Deadline::NOW);
     }
 
-    /// This node becomes the broker, or comes to the one that has. Called again and again until a broker has answered: whoever has the office
-    /// may end before it does.
+    /// This node becomes the broker, or comes to the one that has. Called again and again until a broker has answered:
+    /// whoever has the office may end before it does.
     pub(super) fn find_broker(&mut self, membership: &Arc<Membership>) {
         let Some(job) = &membership.job else { return };
         // Without a descriptor for all that it needs this node leaves it to others.
@@ -38,8 +38,8 @@ impl Control {
         let fd = match (own, self.asked_at) {
             (Some(fd), _) => fd,
             (None, Some(asked_at)) => {
-                // What was said lies in the queue of the socket that all listen on, and whoever takes over reads it. One that is stopped may
-                // take its time.
+                // What was said lies in the queue of the socket that all listen on, and whoever takes over reads it.
+                // One that is stopped may take its time.
                 let pause = (asked_at.elapsed() / 4).clamp(LOOK_FOR_BROKER, LOOK_SELDOM);
                 self.ask_broker_at = Deadline::after(pause);
                 return;
@@ -60,7 +60,8 @@ impl Control {
         }
         let before = std::mem::replace(&mut *lock(&membership.broker), socket.clone());
         self.poll.forget(&before);
-        // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new one.
+        // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new
+        // one.
         let meeting: Vec<NodeId> = {
             let peers = lock(&membership.peers);
             peers
@@ -75,8 +76,8 @@ impl Control {
         self.asked_at = Some(Instant::now());
     }
 
-    /// This node is the broker from now on, if nobody else is: a connection to itself. It listens on the socket that the last one listened on,
-    /// so those who come meanwhile wait in its queue.
+    /// This node is the broker from now on, if nobody else is: a connection to itself. It listens on the socket that
+    /// the last one listened on, so those who come meanwhile wait in its queue.
     fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<Option<OwnedFd>> {
         if let Some(broker) = &*lock(&membership.hosted) {
             // It had no room for this node, or answers soon.
@@ -116,7 +117,7 @@ mod tests {
     use crate::membership::Door;
     use crate::poll;
     use crate::socket::{Received, pair, wait_for_the_end};
-    use crate::wire::Refused;
+    use crate::wire::Refusal;
 
     #[test]
     fn a_new_broker_that_has_no_room_for_its_own_node_at_first_stays_for_the_others() {
@@ -142,7 +143,7 @@ mod tests {
         // As if there had been no descriptor for its answer.
         let (ours, theirs) = pair().unwrap();
         *one.broker.lock().unwrap() = Arc::new(Socket::new(ours));
-        Socket::new(theirs).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None).unwrap();
+        Socket::new(theirs).send(&Frame::Refuse { reason: Refusal::Descriptors as u64 }, None).unwrap();
         wait_for_the_end(&one.broker());
         control.serve_broker(&one);
         control.find_broker(&one);

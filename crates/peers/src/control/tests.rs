@@ -13,7 +13,7 @@ use crate::broker::Broker;
 use crate::membership::{Door, Granted, Handler};
 use crate::poll;
 use crate::socket::{pair, wait_for_the_end};
-use crate::wire::Refused;
+use crate::wire::Refusal;
 
 mod passing;
 mod unruly;
@@ -63,7 +63,7 @@ fn serve_until(nodes: &mut [(Arc<Membership>, Control); 2], is_so: impl Fn() -> 
 struct Mistaken;
 
 impl Handler for Mistaken {
-    fn ring_requested(&self, _: &Arc<Peer>, _: u32, _: u32, _: u64) -> Result<Granted, Refused> {
+    fn ring_requested(&self, _: &Arc<Peer>, _: u32, _: u32, _: u64) -> Result<Granted, Refusal> {
         unreachable!("nobody asks for a ring")
     }
     fn ring_closed(&self, _: NodeId, _: u64) -> u32 {

@@ -1,6 +1,7 @@
 //! How a process comes into a job: through a broker that welcomes it.
 //!
-//! Whoever is alone, or the first to come by a name, starts the broker in its own process, and then joins like everybody else.
+//! Whoever is alone, or the first to come by a name, starts the broker in its own process, and then joins like
+//! everybody else.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,12 +12,15 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use super::is_stopped;
 use crate::broker::Broker;
+use crate::process::namespace;
+use crate::process::parent_only::ParentOnly;
 use crate::socket::{Received, Socket};
 use crate::table::Table;
-use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, poll, process, rendezvous};
+use crate::wire::{Frame, Refusal};
+use crate::{poll, process, rendezvous};
 
-/// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
+/// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps
+/// a core busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// So often it asks at once after a connection that could not be made.
@@ -40,7 +44,7 @@ pub(super) struct Welcomed {
     pub broker_node: u64,
     pub table: Table,
     /// The socket that a job joined by name listens on.
-    pub listener: Option<fork::ParentOnly>,
+    pub listener: Option<ParentOnly>,
 }
 
 /// A process that has come into its job.
@@ -69,8 +73,8 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
         )?;
         let mut was_seated = false;
         let welcomed = welcome(&socket, deadline, &mut was_seated).inspect_err(|_| {
-            // A broker that has its hands full may still seat this process, which is not there any more; through an invitation it may come
-            // again, and is welcome then.
+            // A broker that has its hands full may still seat this process, which is not there any more; through an
+            // invitation it may come again, and is welcome then.
             if is_by_name || was_seated {
                 leave_by(&socket);
             }
@@ -130,7 +134,8 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
 /// Nobody lets this process in.
 #[cold]
 fn silent(socket: &Socket) -> Error {
-    // Who has made the other end may not be who answers: the office goes on. In another namespace it has no number here.
+    // Who has made the other end may not be who answers: the office goes on. In another namespace it has no number
+    // here.
     let process = rustix::net::sockopt::socket_peercred(socket).map_or(0, |peer| peer.pid.as_raw_pid().cast_unsigned());
     let who = match std::fs::exists(format!("/proc/{process}")) {
         Ok(true) => format!("process {process}, which lets nodes in,"),
@@ -149,7 +154,7 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
     loop {
         match socket.receive() {
             Received::Frame(Frame::Listener {}, fd) => {
-                listener = fd.map(fork::ParentOnly::new);
+                listener = fd.map(ParentOnly::new);
                 continue;
             }
             Received::Frame(Frame::Welcome { number, seat, broker }, fd) => {
@@ -175,7 +180,7 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
                 }
                 return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
-            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refused::from_word(reason).of_a_join()),
+            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refusal::from_word(reason).of_a_join()),
             // Told to whoever had this place in the job before.
             Received::Frame(..) => continue,
             Received::Nothing => {}

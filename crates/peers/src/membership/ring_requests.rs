@@ -1,7 +1,7 @@
 //! Asking the owner of a mail box for a ring.
 //!
-//! Who asks may go on and look for the answer later. Whoever does not want it any more says so, and a ring that is granted after that is
-//! declined at once: the owner keeps none that nobody posts to.
+//! Who asks may go on and look for the answer later. Whoever does not want it any more says so, and a ring that is
+//! granted after that is declined at once: the owner keeps none that nobody posts to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -118,13 +118,15 @@ impl Membership {
         Some(answer.map_err(|error| error.with_peer(asked.peer.number())))
     }
 
-    /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
+    /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to
+    /// the credits.
     pub fn forget(&self, asked: &Asked) {
         lock(&self.ring_requests.open).remove(&asked.id);
     }
 
-    /// The ring is not wanted any more: it is declined, at once if it was granted. Until the owner has refused it, or is gone, it may
-    /// still write to the credits, and the question is to stay open: nobody tells when a ring that was granted is let go of.
+    /// The ring is not wanted any more: it is declined, at once if it was granted. Until the owner has refused it, or
+    /// is gone, it may still write to the credits, and the question is to stay open: nobody tells when a ring that was
+    /// granted is let go of.
     pub fn decline(&self, asked: &Asked) {
         let granted = {
             let _open = lock(&self.ring_requests.open);
@@ -145,10 +147,12 @@ impl Membership {
         Error::new(ErrorKind::Closed, "cloning its mail box").with_peer(peer.number())
     }
 
-    /// Waits for the answer to a question about `mailbox`. Blocks until the deadline; after that the question is still open.
+    /// Waits for the answer to a question about `mailbox`. Blocks until the deadline; after that the question is still
+    /// open.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`](deck_sync::ErrorKind::Closed) if there is no such mail box, and as for [`Membership::meet`].
+    /// [`ErrorKind::Closed`](deck_sync::ErrorKind::Closed) if there is no such mail box, and as for
+    /// [`Membership::meet`].
     pub fn wait_for_ring(&self, asked: &Asked, mailbox: MailboxId, deadline: Deadline) -> Result<Granted> {
         let Asked { request, peer, .. } = asked;
         let waited = {

@@ -1,6 +1,7 @@
 //! What a home makes for others: one thread for each node that asks, however many segments it asks for.
 //!
-//! To allocate a segment may take long. Who tries without waiting asks anew each time, and by the time its turn comes only the last one counts.
+//! To allocate a segment may take long. Who tries without waiting asks anew each time, and by the time its turn comes
+//! only the last one counts.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsFd;
@@ -11,9 +12,9 @@ use deck_sync::{Error, ErrorKind, NodeId, Service, point};
 
 use super::{SegmentLife, life};
 use crate::membership::Membership;
-use crate::objects::Object;
+use crate::names::objects::Object;
 use crate::peer::Peer;
-use crate::wire::{Frame, Refused};
+use crate::wire::{Frame, Refusal};
 
 /// Segments that a node may have asked for and not been given yet.
 const ASKED_MAX: usize = 4096;
@@ -33,7 +34,7 @@ impl Wanted {
         queue.iter().any(|later| self.life.is_before(later.life))
     }
 
-    fn refuse(&self, reason: Refused) {
+    fn refuse(&self, reason: Refusal) {
         let _ = self.asker.send(&Frame::SegmentRefuse { request: self.request, reason: reason as u64 });
     }
 }
@@ -49,7 +50,7 @@ impl Making {
         let queue = making.get_mut(&wanted.asker.number());
         let is_first = queue.is_none();
         match queue {
-            Some(queue) if queue.len() >= ASKED_MAX => wanted.refuse(Refused::Contended),
+            Some(queue) if queue.len() >= ASKED_MAX => wanted.refuse(Refusal::Contended),
             Some(queue) => queue.push_back(wanted),
             None => drop(making.insert(wanted.asker.number(), VecDeque::from([wanted]))),
         }
@@ -69,7 +70,7 @@ impl Making {
             if !wanted.is_over(queue) && wanted.asker.gone().is_none() {
                 return Some(wanted);
             }
-            wanted.refuse(Refused::Closed);
+            wanted.refuse(Refusal::Closed);
         }
         making.remove(&asker);
         None
@@ -77,7 +78,7 @@ impl Making {
 
     fn refuse_all(&self, asker: NodeId) {
         let refused = lock(&self.0).remove(&asker);
-        refused.into_iter().flatten().for_each(|wanted| wanted.refuse(Refused::NoMemory));
+        refused.into_iter().flatten().for_each(|wanted| wanted.refuse(Refusal::NoMemory));
     }
 }
 
@@ -93,7 +94,7 @@ impl Membership {
     ) {
         let known = life(entry, generation).and_then(|life| Some((life, self.objects.at(life.object)?)));
         let Some((life, object)) = known else {
-            let _ = asker.send(&Frame::SegmentRefuse { request, reason: Refused::Nonsense as u64 });
+            let _ = asker.send(&Frame::SegmentRefuse { request, reason: Refusal::Nonsense as u64 });
             return;
         };
         if self.shares.making.add(Wanted { asker: asker.clone(), request, life, object, bytes }) {
@@ -124,7 +125,7 @@ impl Membership {
                 let made = Frame::SegmentMade { request: wanted.request, entry, generation };
                 if wanted.asker.pass(&made, segment.as_fd()).is_err() {
                     // There is no descriptor for it to wait with.
-                    wanted.refuse(Refused::Descriptors);
+                    wanted.refuse(Refusal::Descriptors);
                     self.shares.end(wanted.life);
                 }
                 self.see_it_sent(&wanted.asker);
@@ -135,9 +136,9 @@ impl Membership {
             // Nobody waits for an answer.
             Err(error) if error.kind() == ErrorKind::Closed => {}
             Err(error) => wanted.refuse(match (error.kind(), error.os_error()) {
-                (ErrorKind::Invalid, _) => Refused::Nonsense,
-                (ErrorKind::System, Some(libc::EMFILE | libc::ENFILE)) => Refused::Descriptors,
-                _ => Refused::NoMemory,
+                (ErrorKind::Invalid, _) => Refusal::Nonsense,
+                (ErrorKind::System, Some(libc::EMFILE | libc::ENFILE)) => Refusal::Descriptors,
+                _ => Refusal::NoMemory,
             }),
         }
     }
@@ -146,7 +147,7 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{ObjectKind, Objects};
+    use crate::names::objects::{ObjectKind, Objects};
     use crate::socket::{Received, Socket, pair};
     use crate::table::Table;
     use deck_segment::Seat;

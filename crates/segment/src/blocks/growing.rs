@@ -12,8 +12,8 @@ use crate::{MemoryFacts, Words, limits};
 const GROWTH: usize = 256 << 10;
 
 impl Blocks {
-    /// A range of `bytes` in `part`, growing the heap if need be, or in another part if there is no other way: its offset and
-    /// where it lies.
+    /// A range of `bytes` in `part`, growing the heap if need be, or in another part if there is no other way: its
+    /// offset and where it lies.
     pub fn take_range(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<(usize, usize)> {
         let found = match self.parts[part].ready.take(bytes) {
             Some(offset) => (offset, part),

@@ -68,8 +68,8 @@ impl Remote for Host {
     #[inline]
     unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize) {
         let target = self.at(offset, bytes, size_of::<Line>());
-        // SAFETY: `data` is readable for `bytes` (caller); `target` is inside a live mapping that nobody borrows; the ranges
-        // are different memory or the caller's bug costs content only, as the copy allows overlap.
+        // SAFETY: `data` is readable for `bytes` (caller); `target` is inside a live mapping that nobody borrows; the
+        // ranges are different memory or the caller's bug costs content only, as the copy allows overlap.
         unsafe { content::copy_to_other_core(data, target.as_ptr(), bytes) };
     }
 

@@ -10,9 +10,9 @@ use crate::buffer::{Buffer, BufferName};
 use crate::layout::{LINE_WORDS, holder};
 
 impl HeapMemory {
-    /// Another share of the buffer of this node in which `content` lies. `None` if it lies in none, or if that is found out at less cost
-    /// by copying it: there is no order in which buffers lie. The caller, who holds the buffer, has the content no longer to itself.
-    /// Never waits.
+    /// Another share of the buffer of this node in which `content` lies. `None` if it lies in none, or if that is found
+    /// out at less cost by copying it: there is no order in which buffers lie. The caller, who holds the buffer, has
+    /// the content no longer to itself. Never waits.
     pub fn share_of(self: &Arc<Self>, content: &[u8]) -> Option<Buffer> {
         self.find(content, content.len() / size_of::<(AtomicU64, AtomicU64)>())
     }

@@ -15,11 +15,11 @@ const EXPECTED: usize = 4 * LINE;
 const NOT_IN_USE: &str = "that is not in use";
 
 impl HeapMemory {
-    /// The buffer that another node handed over under `name`; takes the share that was in flight. The caller has not given
-    /// the credit back yet.
+    /// The buffer that another node handed over under `name`; takes the share that was in flight. The caller has not
+    /// given the credit back yet.
     ///
-    /// Budget: the buffer's line, which the poster has just written, fetched together with the begin of the content; one line of this
-    /// node's tables; four locked operations; no lock, no allocation, no system call.
+    /// Budget: the buffer's line, which the poster has just written, fetched together with the begin of the content;
+    /// one line of this node's tables; four locked operations; no lock, no allocation, no system call.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the name does not fit this heap.

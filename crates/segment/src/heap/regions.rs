@@ -10,7 +10,8 @@ use crate::Region;
 use crate::layout::{LINE, SLOT};
 
 impl HeapMemory {
-    /// A zeroed region of `bytes` for a ring or a mail box, at a multiple of [`SLOT`], near to the calling thread. Only in the owner.
+    /// A zeroed region of `bytes` for a ring or a mail box, at a multiple of [`SLOT`], near to the calling thread. Only
+    /// in the owner.
     ///
     /// # Errors
     /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) with the remedy.

@@ -1,8 +1,9 @@
 //! A segment as Miri can follow it: memory of this process, known by a file descriptor.
 //!
-//! Miri has no mapped memory. All that is built on a [`Segment`] (heaps, rings, parcels) is to run under it nevertheless,
-//! so this stands in for the real one, with the same calls: every "node" of a test lives in one process, and whoever adopts
-//! the descriptor gets the same bytes. Nothing is known here about seals, and memory runs out for nobody.
+//! Miri has no mapped memory. All that is built on a [`Segment`] (heaps, rings, parcels) is to run under it
+//! nevertheless, so this stands in for the real one, with the same calls: every "node" of a test lives in one process,
+//! and whoever adopts the descriptor gets the same bytes. Nothing is known here about seals, and memory runs out for
+//! nobody.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::{File, OpenOptions};
@@ -98,7 +99,8 @@ impl Segment {
         self.memory.layout.size()
     }
 
-    /// Address of byte `offset`; `None` unless `bytes` from there lie inside. The pointer is valid while the segment lives.
+    /// Address of byte `offset`; `None` unless `bytes` from there lie inside. The pointer is valid while the segment
+    /// lives.
     pub fn at(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
         // SAFETY: `offset` is at most the size of the memory that `base` begins.

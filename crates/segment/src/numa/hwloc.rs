@@ -1,8 +1,8 @@
 //! As much of hwloc as it takes to find NUMA nodes and to bind memory to them.
 //!
-//! hwloc (Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in HPC Applications", PDP 2010) is
-//! loaded when it is needed, by the name that its version 2 has: programs that are linked with DECK need not be linked
-//! with it, and nothing is missing where it is not installed, but this. Declarations are those of `hwloc.h` and
+//! hwloc (Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in HPC Applications",
+//! PDP 2010) is loaded when it is needed, by the name that its version 2 has: programs that are linked with DECK need
+//! not be linked with it, and nothing is missing where it is not installed, but this. Declarations are those of `hwloc.h` and
 //! `hwloc/memattrs.h` of version 2.3, which the library keeps for all of version 2.
 
 #[cfg(test)]
@@ -36,8 +36,8 @@ struct Location {
     cpu_set: *mut c_void,
 }
 
-/// The functions, each of this process's copy of the library. They are called through pointers that outlive it never: the
-/// library is kept beside them and unloaded last.
+/// The functions, each of this process's copy of the library. They are called through pointers that outlive it never:
+/// the library is kept beside them and unloaded last.
 struct Functions {
     bitmap_alloc: unsafe extern "C" fn() -> *mut c_void,
     bitmap_free: unsafe extern "C" fn(*mut c_void),
@@ -62,8 +62,8 @@ impl Functions {
     fn load() -> Option<Functions> {
         // SAFETY: loading a library runs its initialisers; hwloc has none of its own.
         let library = unsafe { Library::new(NAME) }.ok()?;
-        // SAFETY: every type below is that of the function in hwloc's headers, checked by version right away; pointers that are
-        // copied out of the symbols are used only while `_library` is kept.
+        // SAFETY: every type below is that of the function in hwloc's headers, checked by version right away; pointers
+        // that are copied out of the symbols are used only while `_library` is kept.
         unsafe {
             let version: Symbol<'_, unsafe extern "C" fn() -> c_uint> = library.get(b"hwloc_get_api_version\0").ok()?;
             let version = version();
@@ -132,7 +132,8 @@ pub struct Topology {
     handle: NonNull<c_void>,
 }
 
-// SAFETY: a loaded topology that nobody changes may be used by several threads at once (hwloc's manual, "Thread Safety").
+// SAFETY: a loaded topology that nobody changes may be used by several threads at once (hwloc's manual, "Thread
+// Safety").
 unsafe impl Send for Topology {}
 // SAFETY: as above.
 unsafe impl Sync for Topology {}
@@ -195,7 +196,8 @@ impl Topology {
         (found == 0 && count > 0 && !object.is_null()).then(|| unsafe { (*object).os_index })
     }
 
-    /// Has pages of a range that are not allocated yet come from this NUMA node, or from another one if that has none left.
+    /// Has pages of a range that are not allocated yet come from this NUMA node, or from another one if that has none
+    /// left.
     ///
     /// # Errors
     /// The system's, where it refuses.

@@ -1,7 +1,8 @@
 //! The other one of two buffers that a parcel uses in turn.
 //!
 //! While a message is on its way, and until it is answered, the buffer of the message before can be fetched back
-//! (`docs/design/070-buffers-rest.md`). So the next content is written there. To get it from the heap each time, and to give it back, takes longer than fetching saves.
+//! (`docs/design/070-buffers-rest.md`). So the next content is written there. To get it from the heap each time, and to
+//! give it back, takes longer than fetching saves.
 
 use std::mem;
 

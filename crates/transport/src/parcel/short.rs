@@ -1,4 +1,5 @@
-//! Copies of short content: what most messages have is moved by two loads and two stores, where the library's copy is a call.
+//! Copies of short content: what most messages have is moved by two loads and two stores, where the library's copy is a
+//! call.
 
 /// Copies as [`std::ptr::copy_nonoverlapping`] does.
 ///

@@ -1,5 +1,5 @@
-//! How content leaves a parcel and comes into one: in the words of a slot, as a buffer that is handed over, or copied with its runs
-//! behind it.
+//! How content leaves a parcel and comes into one: in the words of a slot, as a buffer that is handed over, or copied
+//! with its runs behind it.
 
 use std::sync::Arc;
 
@@ -105,8 +105,8 @@ impl Parcel {
         }
     }
 
-    /// Where content and runs lie in the order in which they travel: where they are if there are no runs, otherwise in `memory`, into
-    /// which they are written and which has room for them.
+    /// Where content and runs lie in the order in which they travel: where they are if there are no runs, otherwise in
+    /// `memory`, into which they are written and which has room for them.
     pub(crate) fn collected(&self, memory: &mut [u8]) -> *const u8 {
         if self.runs == 0 {
             return self.data().as_ptr();
@@ -129,8 +129,8 @@ impl Parcel {
         if label.runs != 0 || !fits {
             return false;
         }
-        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller). If a peer has named a buffer there they
-        // overlap, and content alone is spoilt.
+        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller). If a peer has
+        // named a buffer there they overlap, and content alone is spoilt.
         unsafe { std::ptr::copy(data, self.data_mut().as_ptr(), size) };
         (self.size, self.element, self.runs) = (size, label.element, 0);
         true
@@ -166,7 +166,8 @@ impl Parcel {
             return Err(error);
         }
         let end = target.end() - 8 * runs;
-        // SAFETY: `detach` made room for content and runs; `data` is readable (caller), and other memory unless a peer has named a buffer there.
+        // SAFETY: `detach` made room for content and runs; `data` is readable (caller), and other memory unless a peer
+        // has named a buffer there.
         unsafe {
             std::ptr::copy(data, target.data_mut().as_ptr(), size);
             let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });

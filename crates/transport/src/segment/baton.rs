@@ -1,12 +1,14 @@
 //! A line that two nodes write in turn: what is said goes one way, the answer comes back in the same line.
 //!
-//! In a ring a message costs two exchanges of a line between two cores: the writer takes it away from the reader, who has looked at it last, and
-//! the reader fetches it. Where one side writes what the other one has just read, the line is at the writer's core already, and one exchange is
-//! left. So two rings of a pair of nodes, one each way, may have a baton between them. It carries one message at a time that is short or copied, in
-//! turn: whoever has taken one may write the next.
+//! In a ring a message costs two exchanges of a line between two cores: the writer takes it away from the reader, who
+//! has looked at it last, and the reader fetches it. Where one side writes what the other one has just read, the line
+//! is at the writer's core already, and one exchange is left. So two rings of a pair of nodes, one each way, may have a
+//! baton between them. It carries one message at a time that is short or copied, in turn: whoever has taken one may
+//! write the next.
 //!
-//! It carries what would be next in its ring anyhow. A sender passes a message on the baton only if all that it has put into slots before was
-//! retrieved, so what comes on the baton comes before all that is in slots and not yet taken; a receiver looks there first.
+//! It carries what would be next in its ring anyhow. A sender passes a message on the baton only if all that it has put
+//! into slots before was retrieved, so what comes on the baton comes before all that is in slots and not yet taken; a
+//! receiver looks there first.
 //!
 //! ```text
 //! carried   0: offered     the offering end may write
@@ -14,9 +16,10 @@
 //!           2: that wrote  the offering end looks, ...
 //! ```
 //!
-//! Each end counts for itself what the line has carried; neither reads the other's count. The line tells the number of its message
-//! as a slot tells its position, in a ring of one slot. The counts lie beside the line for those who look on: without them nobody knows of a
-//! message whether it was taken. Why: `docs/design/019-batons.md`. Model: `tests/loom_baton.rs`.
+//! Each end counts for itself what the line has carried; neither reads the other's count. The line tells the number of
+//! its message as a slot tells its position, in a ring of one slot. The counts lie beside the line for those who look
+//! on: without them nobody knows of a message whether it was taken. Why: `docs/design/019-batons.md`. Model:
+//! `tests/loom_baton.rs`.
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_WORDS};
@@ -32,8 +35,8 @@ const ONLY: Position = 0;
 pub struct Baton {
     slot: MappedSlots,
     words: Words,
-    /// The word that tells how many messages the line had carried when this end wrote or took the last one. Only this end looks there, and
-    /// whoever looks on.
+    /// The word that tells how many messages the line had carried when this end wrote or took the last one. Only this
+    /// end looks there, and whoever looks on.
     count_at: usize,
     /// The lowest bit of that when this end may write.
     turn: u32,
@@ -65,7 +68,8 @@ impl Piece {
 }
 
 impl Baton {
-    /// Words for those who look on: a slot, and a place for the count of each end. Each of the three is two lines, which processors fetch together.
+    /// Words for those who look on: a slot, and a place for the count of each end. Each of the three is two lines,
+    /// which processors fetch together.
     pub const TELLING: usize = 3 * SLOT_WORDS;
     /// Bytes of content that may lie behind these. A model has no bulk content.
     pub const CONTENT: usize = if cfg!(loom) { 0 } else { 1024 };
@@ -107,8 +111,8 @@ impl Baton {
         self.words.get(self.count_at)
     }
 
-    /// Whether there is a message for one of its ends, by a copy of its words: for the end that offered it, or for the other one. As that end
-    /// itself would see it.
+    /// Whether there is a message for one of its ends, by a copy of its words: for the end that offered it, or for the
+    /// other one. As that end itself would see it.
     pub fn has_one_in(words: &[u64; Baton::TELLING], is_for_offering: bool) -> bool {
         let turn = u32::from(!is_for_offering);
         let carried = words[Self::count_of(turn)] as u32;
@@ -129,7 +133,8 @@ impl Baton {
         (carried & 1 == self.turn).then_some(carried.wrapping_add(1))
     }
 
-    /// Writes message `number`: `line`, but for its last word, and `last`. Only after [`Baton::to_write`], and one thread at a time.
+    /// Writes message `number`: `line`, but for its last word, and `last`. Only after [`Baton::to_write`], and one
+    /// thread at a time.
     #[inline]
     pub(super) fn write(&self, number: Position, line: &Line, last: u64) {
         self.set_carried(number);
@@ -159,8 +164,8 @@ impl Baton {
         unsafe { self.slot.write_whole(ONLY, data, bytes, last) };
     }
 
-    /// As [`Baton::write`], of content that is too long for a slot: `bytes` bytes at `data`, of which `line` tells. They lie in the same lines each time: those that this
-    /// end has read last, and the other one has written.
+    /// As [`Baton::write`], of content that is too long for a slot: `bytes` bytes at `data`, of which `line` tells.
+    /// They lie in the same lines each time: those that this end has read last, and the other one has written.
     ///
     /// # Panics
     /// If they are more than [`Baton::CONTENT`].
@@ -169,8 +174,8 @@ impl Baton {
     /// `data` is readable for `bytes` bytes.
     #[inline]
     pub(super) unsafe fn write_beside(&self, number: Position, data: *const u8, bytes: usize, line: &Line) {
-        // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other memory unless the peer says that
-        // buffers lie there: then content alone is spoilt.
+        // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other
+        // memory unless the peer says that buffers lie there: then content alone is spoilt.
         unsafe { content::copy_to_other_core(data, self.content(bytes), bytes) };
         self.write(number, line, line[LINE_WORDS - 1]);
     }
@@ -184,7 +189,8 @@ impl Baton {
         self.words.address(Self::TELLING, bytes)
     }
 
-    /// Has lines fetched in which content is expected. As the look at the line that tells of it comes next, all of them come at once.
+    /// Has lines fetched in which content is expected. As the look at the line that tells of it comes next, all of them
+    /// come at once.
     #[inline]
     pub(super) fn expect(&self, piece: Piece) {
         (0..piece.lines).for_each(|line| self.words.prefetch(piece.from + line * LINE_WORDS));
@@ -196,16 +202,17 @@ impl Baton {
         self.slot.prefetch(ONLY);
     }
 
-    /// Message `number` is about to be written, or was read. A message counts before anybody can answer it: a thread of this node that looks for
-    /// the answer knows by this count that there may be one, and perhaps has nothing else that tells it.
+    /// Message `number` is about to be written, or was read. A message counts before anybody can answer it: a thread of
+    /// this node that looks for the answer knows by this count that there may be one, and perhaps has nothing else that
+    /// tells it.
     #[inline]
     fn set_carried(&self, number: Position) {
         // Release: pairs with: baton/written. Release: pairs with: baton/taken.
         self.count().store(u64::from(number), Ordering::Release);
     }
 
-    /// Whether a last word tells that message `number` is there. Counted and not written yet, the message before that is in the line in place of it:
-    /// the one two before, which has the same tag.
+    /// Whether a last word tells that message `number` is there. Counted and not written yet, the message before that
+    /// is in the line in place of it: the one two before, which has the same tag.
     #[inline]
     fn is_there(number: Position, last: u64) -> bool {
         Self::stamp(number).has_arrived(last) && !Self::stamp(number.wrapping_sub(2)).is_next(last)

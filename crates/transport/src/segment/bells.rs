@@ -1,9 +1,10 @@
 //! The bells of a mail box: how posters say in which of the rings that nobody polls there is something.
 //!
-//! A bell is a bit, set before the event of the mail box is notified. Event and bells of the first rings share a line, and all of them lie in three:
-//! whoever is notified looks at one word for 64 rings, so a thousand silent ones cost nothing. Bits are set and taken down by exchanges: one that
-//! is set is heard by whoever has seen the notification, whatever others set meanwhile in the same word. (With a word for each bell and one for many
-//! bells that tells of them, a poster can be missed whose write to that one was overwritten by another's: a model found it.)
+//! A bell is a bit, set before the event of the mail box is notified. Event and bells of the first rings share a line,
+//! and all of them lie in three: whoever is notified looks at one word for 64 rings, so a thousand silent ones cost
+//! nothing. Bits are set and taken down by exchanges: one that is set is heard by whoever has seen the notification,
+//! whatever others set meanwhile in the same word. (With a word for each bell and one for many bells that tells of
+//! them, a poster can be missed whose write to that one was overwritten by another's: a model found it.)
 //!
 //! Model: `tests/loom_bells.rs`.
 
@@ -42,8 +43,8 @@ impl Bell {
         }
     }
 
-    /// Says that there is something in the ring that the bell belongs to, and wakes whoever waits there. Never waits; a system call only
-    /// if somebody sleeps.
+    /// Says that there is something in the ring that the bell belongs to, and wakes whoever waits there. Never waits; a
+    /// system call only if somebody sleeps.
     pub fn ring<R: Remote>(&self, remote: &R) {
         // Release (in the fabric): pairs with: ring/bell.
         remote.set_bits(self.bit / 64 * 8, 1 << (self.bit % 64));
@@ -59,7 +60,8 @@ pub struct Bells(Words);
 impl Bells {
     /// As long as a mail box has fewer rings, nodes that have one get lanes.
     pub const RINGS_WITH_LANES: usize = 1024;
-    /// Rings of a mail box at a time: each node of a job can have its first one, unless those of nodes that are gone are not read to their end.
+    /// Rings of a mail box at a time: each node of a job can have its first one, unless those of nodes that are gone
+    /// are not read to their end.
     pub const RINGS_MAX: usize = Self::RINGS_WITH_LANES + Seat::COUNT;
     /// Bytes of their memory, which begins with a line.
     pub const BYTES: usize = LINES * LINE;
@@ -84,8 +86,8 @@ impl Bells {
         Bell { bit: 8 * offset + 64 * FIRST + index, event: offset + 8 * EVENT }
     }
 
-    /// Takes down the bells that have rung, and tells the index of each: of any ring, for other processes write there. By one thread at a time,
-    /// after it has seen the event's count change; of the first `rings` rings at least.
+    /// Takes down the bells that have rung, and tells the index of each: of any ring, for other processes write there.
+    /// By one thread at a time, after it has seen the event's count change; of the first `rings` rings at least.
     pub fn hear(&self, rings: usize, mut has_rung: impl FnMut(usize)) {
         for index in 0..rings.div_ceil(64) {
             let bells = self.0.get(FIRST + index);

@@ -1,9 +1,9 @@
 //! Several small messages in one slot.
 //!
-//! What a stream of small messages costs is the lines that go from one core to the other. So a message of up to 8 bytes is
-//! added to the slot before it, if that has room for it, whether or not the receiver has taken what is there already: a word
-//! of content, then the last word of the slot, which says how many there are. The receiver stays at such a slot until the
-//! next one is in use.
+//! What a stream of small messages costs is the lines that go from one core to the other. So a message of up to 8 bytes
+//! is added to the slot before it, if that has room for it, whether or not the receiver has taken what is there
+//! already: a word of content, then the last word of the slot, which says how many there are. The receiver stays at
+//! such a slot until the next one is in use.
 
 use deck_segment::layout::LINE_WORDS;
 

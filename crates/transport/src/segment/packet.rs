@@ -6,9 +6,9 @@
 //! byte 63        bits 0-5 length of the payload (63: the payload is an announcement), bits 6-7 tag of the lap
 //! ```
 //!
-//! An announcement tells in bytes 56 and 57 of what kind and type it is. The line before belongs to the slot too: content that is too
-//! long for one line begins there ([`Packet::Wide`]). Everything in a slot is written by another process: [`Packet::read`] refuses what
-//! cannot be.
+//! An announcement tells in bytes 56 and 57 of what kind and type it is. The line before belongs to the slot too:
+//! content that is too long for one line begins there ([`Packet::Wide`]). Everything in a slot is written by another
+//! process: [`Packet::read`] refuses what cannot be.
 
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
@@ -161,7 +161,8 @@ pub struct Nonsense(pub &'static str);
 impl Packet {
     /// The line of this packet at `position`.
     ///
-    /// Lines are made and read as words: bytes written one by one and read as a word make the processor wait for its own stores.
+    /// Lines are made and read as words: bytes written one by one and read as a word make the processor wait for its
+    /// own stores.
     #[inline]
     pub fn write(&self, position: Position, slots: u32) -> Line {
         let stamp = Stamp::of(position, slots);
@@ -370,8 +371,8 @@ pub fn collected_line(parcel: &Parcel, stamp: Stamp) -> Line {
     typed_line(&to_line(&bytes), &label, stamp)
 }
 
-/// Size and element type of a line that has arrived with `stamp`, if all of its content is in it and of one type: what the hot
-/// path decodes, from the `last` word alone. Anything else is for [`Packet::read`].
+/// Size and element type of a line that has arrived with `stamp`, if all of its content is in it and of one type: what
+/// the hot path decodes, from the `last` word alone. Anything else is for [`Packet::read`].
 #[inline]
 pub fn simple(last: u64, stamp: Stamp) -> Option<(usize, u8)> {
     if !stamp.is_next(last) {
@@ -391,7 +392,8 @@ pub fn wide(last: u64, stamp: Stamp) -> Option<Label> {
     Some(Label { element, size: size as u64, runs: 0 })
 }
 
-/// Size and element type that a last word tells, if all elements have it and the content is no longer than `most` bytes.
+/// Size and element type that a last word tells, if all elements have it and the content is no longer than `most`
+/// bytes.
 #[inline]
 fn labelled(last: u64, kind: u8, most: usize) -> Option<(usize, u8)> {
     let (element, size, runs) = ((last >> 8) as u8, (last >> 16) as u8, (last >> 24) as u8);
@@ -399,8 +401,8 @@ fn labelled(last: u64, kind: u8, most: usize) -> Option<(usize, u8)> {
     (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
-/// Label, line of the area, and end of the area in use, from a line that has arrived with `stamp` and whose last word says that it
-/// is of [`Carries::Beside`]. Nonsense and messages with runs are for [`Packet::read`].
+/// Label, line of the area, and end of the area in use, from a line that has arrived with `stamp` and whose last word
+/// says that it is of [`Carries::Beside`]. Nonsense and messages with runs are for [`Packet::read`].
 #[inline]
 pub fn buffered(words: &[AtomicU64; 8], last: u64, stamp: Stamp) -> Option<(Label, u32, u32)> {
     let label = announced(words, last, stamp)?;

@@ -1,7 +1,7 @@
 //! The receiving end of a ring: look at the next slot, take what it says, give the credit back.
 //!
-//! Used by one thread at a time (the mail box has a lock for its retrievers). Everything it reads was written by another
-//! process and is checked before use.
+//! Used by one thread at a time (the mail box has a lock for its retrievers). Everything it reads was written by
+//! another process and is checked before use.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub trait Heaps {
     }
 }
 
-/// A receiver that found so many whole slots in a row is behind, and then fetches slots early: so many ahead. Fetching a
-/// slot before it is written would take its line away from the sender.
+/// A receiver that found so many whole slots in a row is behind, and then fetches slots early: so many ahead. Fetching
+/// a slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
 const PREFETCH: u32 = 8;
 
@@ -49,8 +49,8 @@ pub enum Glance {
     Unclear,
 }
 
-/// Where a receiver that waits expects content: where that of the last message lay. What is not in the line that tells of a message is
-/// fetched meanwhile.
+/// Where a receiver that waits expects content: where that of the last message lay. What is not in the line that tells
+/// of a message is fetched meanwhile.
 #[derive(Clone, Copy)]
 enum Expected {
     /// In a word of the line of a baton.
@@ -86,8 +86,9 @@ pub struct Receiver<R: Remote> {
     fetching: Fetching,
     head: Position,
     stamp: Stamp,
-    /// Of the small messages in the slot at `head`, how many were taken, how many are known to be there, and the last word that
-    /// said so, or 0. If all of them were taken the slot is *drained*: until the next slot is in use, more may be added.
+    /// Of the small messages in the slot at `head`, how many were taken, how many are known to be there, and the last
+    /// word that said so, or 0. If all of them were taken the slot is *drained*: until the next slot is in use, more
+    /// may be added.
     taken: u32,
     known: u32,
     packed: Packed,
@@ -100,7 +101,8 @@ pub struct Receiver<R: Remote> {
     told_bytes: u64,
     /// How many of the small messages in the slot were taken then.
     told_taken: u32,
-    /// What is not told yet occupies buffers of the sender, or much of the area: it is told as soon as there is nothing else to do.
+    /// What is not told yet occupies buffers of the sender, or much of the area: it is told as soon as there is nothing
+    /// else to do.
     owes_buffers: bool,
     area: u32,
     bytes: u64,
@@ -223,11 +225,12 @@ impl<R: Remote> Receiver<R> {
         (self.head, self.stamp) = (head, Stamp::of(head, self.count));
     }
 
-    /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
-    /// it, or in a buffer of the heap that the last one lay in: what the fast path is for.
+    /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has
+    /// a buffer for it, or in a buffer of the heap that the last one lay in: what the fast path is for.
     ///
-    /// Budget: the slot, and after small messages a word of the next one; the sender's question for room; the sender's line of credits
-    /// once for as many slots as an eighth of the ring has. No locked operation, no allocation, no system call.
+    /// Budget: the slot, and after small messages a word of the next one; the sender's question for room; the sender's
+    /// line of credits once for as many slots as an eighth of the ring has. No locked operation, no allocation, no
+    /// system call.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
         if self.taken < self.known {
@@ -298,7 +301,8 @@ impl<R: Remote> Receiver<R> {
         self.count_short();
     }
 
-    /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
+    /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay
+    /// for it.
     #[inline(never)]
     fn take_beside(&mut self, last: u64, into: &mut Parcel) -> bool {
         let Some((label, line, area_end)) = packet::buffered(self.slots.line(self.head), last, self.stamp) else {
@@ -344,8 +348,8 @@ impl<R: Remote> Receiver<R> {
     ///
     /// # Errors
     /// [`Corrupt`](deck_sync::ErrorKind::Corrupt) if the sender wrote nonsense (the ring is of no use afterwards),
-    /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if there is no room for a copy (the message stays in the ring). `into` is
-    /// as before then.
+    /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if there is no room for a copy (the message stays in the ring).
+    /// `into` is as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
         if self.taken == self.known
             && let Some(protocol) = self.take_passed(into, heap)?
@@ -415,8 +419,8 @@ impl<R: Remote> Receiver<R> {
         Ok(Some(protocol))
     }
 
-    /// Nothing has arrived. The lines in which content is expected are fetched as soon as they are written, beside the one that tells of it
-    /// and not after that.
+    /// Nothing has arrived. The lines in which content is expected are fetched as soon as they are written, beside the
+    /// one that tells of it and not after that.
     #[inline]
     fn expect_content(&self) {
         match self.expected {
@@ -461,8 +465,8 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied out and never
-    /// borrowed. `None` if not all of it lies there.
+    /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied
+    /// out and never borrowed. `None` if not all of it lies there.
     #[inline]
     fn beside(&self, label: &Label, line: u32) -> Option<*const u8> {
         let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
@@ -486,7 +490,8 @@ impl<R: Remote> Receiver<R> {
         self.messages = self.messages.wrapping_add(1);
     }
 
-    /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used again.
+    /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used
+    /// again.
     pub fn is_quiet(&mut self, tail: Position) -> bool {
         if self.is_drained() && self.head != tail {
             self.leave_slot();

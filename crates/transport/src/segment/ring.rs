@@ -24,8 +24,8 @@ pub struct Shape {
     pub shares_slots: bool,
 }
 
-/// A ring for fewer messages is meant to hold its posters back, and has a slot for each. Others count slots: they have room for
-/// several times as many small messages.
+/// A ring for fewer messages is meant to hold its posters back, and has a slot for each. Others count slots: they have
+/// room for several times as many small messages.
 const SHARED_FROM: u32 = 28;
 
 /// The most messages a ring can be asked to hold.
@@ -47,7 +47,8 @@ impl Shape {
         (self.bytes / 8).min(64 << 10)
     }
 
-    /// The same until the next look, where it keeps none yet: the credit of one buffer would be in the way of an answer.
+    /// The same until the next look, where it keeps none yet: the credit of one buffer would be in the way of an
+    /// answer.
     pub fn bytes_slack_at_first(&self) -> u64 {
         self.bytes / 4
     }
@@ -57,8 +58,8 @@ impl Shape {
         self.area_lines / 2
     }
 
-    /// Slots that a sender may use as far as it knows: with the credits kept back, and the slot that the receiver stays at while
-    /// small messages may be added to it, there is always room for [`Shape::messages`].
+    /// Slots that a sender may use as far as it knows: with the credits kept back, and the slot that the receiver stays
+    /// at while small messages may be added to it, there is always room for [`Shape::messages`].
     pub fn limit(&self) -> u32 {
         self.messages + self.slack() + u32::from(self.shares_slots)
     }
@@ -119,15 +120,15 @@ impl Shape {
     }
 }
 
-/// Words of the credit lines, in the sender's segment, written by the receiver. What changes with the messages is on the first
-/// line, what a sender looks at with every message on the second.
+/// Words of the credit lines, in the sender's segment, written by the receiver. What changes with the messages is on
+/// the first line, what a sender looks at with every message on the second.
 pub mod credit {
     /// Messages (low half) and area lines (high half) that are retired, of all times.
     pub const RETIRED: usize = 0;
     /// Bytes retired by protocol 3, in all.
     pub const BYTES: usize = 1;
-    /// The slot that the receiver is at (low half): those before it may be written again. How many of its small messages it has
-    /// taken (high half, for those who look on).
+    /// The slot that the receiver is at (low half): those before it may be written again. How many of its small
+    /// messages it has taken (high half, for those who look on).
     pub const HEAD: usize = 2;
     /// How the receiver learns of a message: see [`super::hot`].
     pub const HOT: usize = 8;
@@ -139,7 +140,8 @@ pub mod credit {
     pub const ROOM: usize = 10;
 }
 
-/// Words of the line in which the sender asks for credits: what it says beside the messages, where both nodes can read each other's pages.
+/// Words of the line in which the sender asks for credits: what it says beside the messages, where both nodes can read
+/// each other's pages.
 pub mod said {
     /// How many times it has said something; written after the other words.
     pub const COUNT: usize = 1;
@@ -149,8 +151,8 @@ pub mod said {
     pub const MAILBOX: usize = 3;
     /// See [`super::Said`].
     pub const RING: usize = 4;
-    /// Where the baton lies on which messages were passed before, for those who look on: one that was not retrieved may lie there. Zero if there
-    /// was none; written before [`BATON`].
+    /// Where the baton lies on which messages were passed before, for those who look on: one that was not retrieved may
+    /// lie there. Zero if there was none; written before [`BATON`].
     pub const FORMER: usize = 5;
 }
 
@@ -167,8 +169,8 @@ pub struct Said {
     pub count: u64,
 }
 
-/// What the receiver says of a ring in [`credit::HOT`]. Anything else is the word of the [`deck_sync::Spot`] where it is called: it polls the
-/// ring, but gives its core away in between.
+/// What the receiver says of a ring in [`credit::HOT`]. Anything else is the word of the [`deck_sync::Spot`] where it
+/// is called: it polls the ring, but gives its core away in between.
 pub mod hot {
     /// The sender has to ring.
     pub const NO: u64 = 0;
@@ -209,7 +211,8 @@ impl RingPlace {
 /// A position in a ring: counts slots from the begin of time, wraps after 2^32.
 pub type Position = u32;
 
-/// The place of a position in what is kept beside a ring of `slots` slots, one for each of them; where the slot itself lies, the fabric knows.
+/// The place of a position in what is kept beside a ring of `slots` slots, one for each of them; where the slot itself
+/// lies, the fabric knows.
 ///
 /// `slots` is a power of two.
 #[inline]
@@ -225,8 +228,8 @@ pub fn tag(position: Position, slots: u32) -> u8 {
     1 + u8::from(position & slots != 0)
 }
 
-/// What the last word of the slot at a position has beside what it tells: the sequence in bits 48 to 55, the tag in the two highest. Made
-/// before it is needed, as both sides know which position is next.
+/// What the last word of the slot at a position has beside what it tells: the sequence in bits 48 to 55, the tag in the
+/// two highest. Made before it is needed, as both sides know which position is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 

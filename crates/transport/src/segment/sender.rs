@@ -1,12 +1,13 @@
 //! The sending end of a ring: take a slot, write it, ring if the receiver sleeps.
 //!
-//! The threads of the sending node share it, one at a time: nearly always it is one thread that posts again and again, and
-//! it enters without a locked operation ([`Biased`]). The receiver takes slots in order of position, so messages of one thread
-//! arrive in the order posted.
+//! The threads of the sending node share it, one at a time: nearly always it is one thread that posts again and again,
+//! and it enters without a locked operation ([`Biased`]). The receiver takes slots in order of position, so messages of
+//! one thread arrive in the order posted.
 //!
 //! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
-//! 64-byte line of the slot written, or both, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom;
-//! with more threads than cores, a store that calls the receiver. No locked operation, no allocation, no system call.
+//! 64-byte line of the slot written, or both, or two words of one ([`super::packed`]), one load of `HOT`, which changes
+//! seldom; with more threads than cores, a store that calls the receiver. No locked operation, no allocation, no system
+//! call.
 
 use std::sync::Arc;
 
@@ -80,11 +81,12 @@ pub struct Sender<R: Remote> {
     /// Zero-copy messages that were not retrieved when somebody last looked. Read without entering; written inside.
     in_flight: AtomicU32,
     traffic: Traffic,
-    /// Messages of protocol 3 when [`Sender::reap_if_idle`] was called last, and how many times in a row it has done nothing.
+    /// Messages of protocol 3 when [`Sender::reap_if_idle`] was called last, and how many times in a row it has done
+    /// nothing.
     posted_before: AtomicU64,
     passes: AtomicU32,
     posting: Biased<Posting>,
-    _region: Option<Region>,
+    region: Option<Region>,
 }
 
 /// What only the thread that posts touches.
@@ -195,12 +197,12 @@ impl<R: Remote> Sender<R> {
                 passed_before: 0,
                 said: 0,
             }),
-            _region: parts.region,
+            region: parts.region,
         }
     }
 
-    /// For tests: begins with counters of positions and area lines near their overflow. The receiver has to tell the same
-    /// before the first message.
+    /// For tests: begins with counters of positions and area lines near their overflow. The receiver has to tell the
+    /// same before the first message.
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
@@ -209,17 +211,12 @@ impl<R: Remote> Sender<R> {
         (posting.area, posting.retired_area) = (area & AREA_MASK, area & AREA_MASK);
     }
 
-    /// Where the ring is, for those who look on: offset of the credits in this node's segment and of the ring in the receiver's;
-    /// messages, bytes and lines of the area.
+    /// Where the ring is, for those who look on: offset of the credits in this node's segment and of the ring in the
+    /// receiver's; messages, bytes and lines of the area.
     pub fn places(&self) -> [u64; 5] {
-        let credit = self._region.as_ref().map_or(0, Region::offset);
+        let credit = self.region.as_ref().map_or(0, Region::offset);
         let Shape { messages, bytes, area_lines, .. } = self.shape;
         [credit as u64, self.place.ring as u64, u64::from(messages), bytes, u64::from(area_lines)]
-    }
-
-    /// The node that receives.
-    pub fn receiver(&self) -> NodeId {
-        self.receiver
     }
 
     /// The ring's shape.
@@ -248,8 +245,8 @@ impl<R: Remote> Sender<R> {
         &self.traffic
     }
 
-    /// Posts `parcel` now or says why not. Never talks to anybody; waits for another thread of this node that is inside a
-    /// post to the same ring, for as long as that takes.
+    /// Posts `parcel` now or says why not. Never talks to anybody; waits for another thread of this node that is inside
+    /// a post to the same ring, for as long as that takes.
     #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         match self.post_quickly(parcel) {
@@ -265,8 +262,8 @@ impl<R: Remote> Sender<R> {
         self.slots.mapped().filter(|_| self.shape.shares_slots)
     }
 
-    /// The line of content that fits into one, but for its last word, and that: where the content lies, or in `memory` if it has to be
-    /// collected.
+    /// The line of content that fits into one, but for its last word, and that: where the content lies, or in `memory`
+    /// if it has to be collected.
     #[inline]
     fn line<'a>(parcel: &'a Parcel, stamp: Stamp, memory: &'a mut Option<Line>) -> (&'a Line, u64) {
         match parcel.inline_line().filter(|_| parcel.runs() == 0) {
@@ -281,8 +278,8 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// As [`Sender::post`], where [`Sender::post_quickly`] has nothing to offer. Not inlined: the fast path would pay for its stack
-    /// frame.
+    /// As [`Sender::post`], where [`Sender::post_quickly`] has nothing to offer. Not inlined: the fast path would pay
+    /// for its stack frame.
     ///
     /// # Errors
     /// As [`Sender::post`].
@@ -343,7 +340,8 @@ impl<R: Remote> Sender<R> {
         Ok(Protocol::Buffered)
     }
 
-    /// Writes the content of a buffered message to its place in the area, as [`Sender::find_area`] has found it, and tells of it.
+    /// Writes the content of a buffered message to its place in the area, as [`Sender::find_area`] has found it, and
+    /// tells of it.
     ///
     /// # Safety
     /// `data` is readable for what the label needs.
@@ -445,7 +443,8 @@ impl<R: Remote> Sender<R> {
             self.remote.flush();
         }
         point("post/published");
-        // Light fence: pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
+        // Light fence: pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or
+        // we see the mark.
         barrier::light();
         let hot = self.credit.get(credit::HOT).load(Ordering::Relaxed);
         if hot != hot::YES {
@@ -463,9 +462,9 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given up,
-    /// waiting threads are told. Returns the position behind the last message that was ever posted; nothing is written to
-    /// the receiver's memory afterwards.
+    /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given
+    /// up, waiting threads are told. Returns the position behind the last message that was ever posted; nothing is
+    /// written to the receiver's memory afterwards.
     pub fn end(&self, ending: Ending) -> Position {
         let mut posting = self.posting.lock_as_guest();
         self.note_ending(&mut posting, ending);
@@ -476,8 +475,8 @@ impl<R: Remote> Sender<R> {
         tail
     }
 
-    /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
-    /// and the receiver is still to retrieve it. This node holds none of it from now on.
+    /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its
+    /// job, and the receiver is still to retrieve it. This node holds none of it from now on.
     pub fn stop(&self, ending: Ending) {
         let mut posting = self.posting.lock_as_guest();
         self.note_ending(&mut posting, ending);

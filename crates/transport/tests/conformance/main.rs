@@ -1,7 +1,7 @@
 //! What every way of moving a message has to keep, in one suite.
 //!
-//! Each test is written once against [`world::Fabric`] and runs over host memory and over the test fabric, where packets land
-//! late and in any order, there with many seeds. A failure names the fabric; the seed is in its message.
+//! Each test is written once against [`world::Fabric`] and runs over host memory and over the test fabric, where
+//! packets land late and in any order, there with many seeds. A failure names the fabric; the seed is in its message.
 #![cfg(not(loom))]
 
 mod batons;

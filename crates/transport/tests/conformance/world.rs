@@ -84,8 +84,8 @@ impl Node {
         self.parcel_of(&[(element, content)])
     }
 
-    /// Makes and drops more buffers for `bytes` than there are, so that the node finds out which of those that only others
-    /// held are free by now, and writes over them.
+    /// Makes and drops more buffers for `bytes` than there are, so that the node finds out which of those that only
+    /// others held are free by now, and writes over them.
     pub fn use_memory_again(&self, bytes: usize) {
         let content = vec![0xdd; bytes];
         drop((0..if bytes > 1 << 20 { 4 } else { 60 }).map(|_| self.parcel(1, &content)).collect::<Vec<_>>());
@@ -107,7 +107,8 @@ pub fn seat(node: u32) -> Seat {
     Seat(u16::try_from(node * 100).expect("few nodes"))
 }
 
-/// `COUNT` nodes that were introduced to one another, each with `budget` bytes, whose lines are fetched as `fetching` says.
+/// `COUNT` nodes that were introduced to one another, each with `budget` bytes, whose lines are fetched as `fetching`
+/// says.
 pub fn job_of<const COUNT: usize>(budget: u64, fetching: Fetching) -> [Node; COUNT] {
     // Whatever caches this machine has: fewer bytes than `use_memory_again` takes.
     let options = HeapOptions { fetching, rest: Rest::new(1 << 20), ..HeapOptions::of(DATA + (64 << 20)) };

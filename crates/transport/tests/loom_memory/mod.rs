@@ -150,7 +150,8 @@ pub fn message(value: u64) -> Parcel {
     parcel(BYTE, &content)
 }
 
-/// Content that begins in the line before the one that tells of it, as it has a type and is too long for that: a number in every word.
+/// Content that begins in the line before the one that tells of it, as it has a type and is too long for that: a number
+/// in every word.
 pub fn wide(value: u64) -> Parcel {
     parcel(INT32, &[value.to_le_bytes(); 8].concat()[..WIDE])
 }

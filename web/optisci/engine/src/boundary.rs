@@ -1,5 +1,5 @@
-//! The way in and out of WebAssembly memory. The page writes the input into memory that it was given by `allocate`, calls
-//! a function with its address and length, and reads the answer at `answer_address`, `answer_length`.
+//! The way in and out of WebAssembly memory. The page writes the input into memory that it was given by `allocate`,
+//! calls a function with its address and length, and reads the answer at `answer_address`, `answer_length`.
 //!
 //! A function returns 0, or 1 when the answer is an error: `{"place": ..., "message": ...}` as JSON, the place being a
 //! JSON path, a line or nothing.

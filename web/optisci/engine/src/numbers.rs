@@ -1,6 +1,6 @@
-//! The numbers of a placement, as the page reads them, in one list: total, makespan, busiest link; then for each process
-//! what it pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire for itself, wire
-//! shared with others); for each segment what its accesses cost; for each link its bytes.
+//! The numbers of a placement, as the page reads them, in one list: total, makespan, busiest link; then for each
+//! process what it pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire for
+//! itself, wire shared with others); for each segment what its accesses cost; for each link its bytes.
 //!
 //! For a placement that is shown they come from an evaluation. While an item is in the hand they follow it: what has to
 //! do with the item is taken off and added again elsewhere, so that a frame does not look at the whole model.

@@ -1,7 +1,7 @@
 //! What everything would cost with some items on another node, for every node at once.
 //!
-//! This is what the page asks when somebody picks items up, so it looks at the accesses and messages of these only: with
-//! d of them and n nodes it takes O(n d) accesses and routes, not n evaluations of the model.
+//! This is what the page asks when somebody picks items up, so it looks at the accesses and messages of these only:
+//! with d of them and n nodes it takes O(n d) accesses and routes, not n evaluations of the model.
 
 use std::collections::{BTreeSet, HashMap};
 

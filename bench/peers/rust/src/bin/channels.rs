@@ -1,5 +1,5 @@
-//! Channels between two threads of one process: `channels MEASURE ...` with CHANNEL in the environment: std, crossbeam, kanal,
-//! flume, or one of these with `-poll`: the receiver then polls instead of blocking.
+//! Channels between two threads of one process: `channels MEASURE ...` with CHANNEL in the environment: std, crossbeam,
+//! kanal, flume, or one of these with `-poll`: the receiver then polls instead of blocking.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! iceoryx2, publish and subscribe between two processes (a second one of this program): ping-pong, streams, fan-in, threads.
+//! iceoryx2, publish and subscribe between two processes (a second one of this program): ping-pong, streams, fan-in,
+//! threads.
 //!
-//! Untouched, a message is loaned and sent without a byte being written. With YIELD in the environment, whoever finds nothing
-//! gives the processor away; otherwise it polls.
+//! Untouched, a message is loaned and sent without a byte being written. With YIELD in the environment, whoever finds
+//! nothing gives the processor away; otherwise it polls.
 
 #![forbid(unsafe_code)]
 

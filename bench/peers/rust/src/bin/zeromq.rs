@@ -1,5 +1,5 @@
-//! ZeroMQ over its own local transport, with a socket for each thread: streams, fan-in, threads. IO_THREADS says how many threads
-//! of its own each process has.
+//! ZeroMQ over its own local transport, with a socket for each thread: streams, fan-in, threads. IO_THREADS says how
+//! many threads of its own each process has.
 
 #![forbid(unsafe_code)]
 

@@ -35,15 +35,15 @@ impl Board {
         self.words.line(self.own_line(index) + (OWN_LINES + self.ahead.line(phase)) * LINE_WORDS)
     }
 
-    /// The last phase of those that have one line with `phase` in which member `index` has said something: the flag of a party of
-    /// one.
+    /// The last phase of those that have one line with `phase` in which member `index` has said something: the flag of
+    /// a party of one.
     #[inline]
     pub fn told(&self, index: u32, phase: u64) -> &AtomicU64 {
         &self.line(index, phase)[word::PHASE]
     }
 
-    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that it was
-    /// said is told by [`Board::told`].
+    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that
+    /// it was said is told by [`Board::told`].
     #[inline]
     pub fn say(&self, index: u32, phase: u64, said: &Said, content: &[u8]) {
         let line = self.line(index, phase);
@@ -114,7 +114,7 @@ mod tests {
     use deck_mudeck::{Door, Node};
     use deck_peers::Broker;
 
-    use super::super::super::ahead::Ahead;
+    use super::super::super::protocols::ahead::Ahead;
     use super::*;
 
     #[test]

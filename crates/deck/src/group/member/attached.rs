@@ -10,7 +10,7 @@ use super::super::absent::{self, Absent};
 use super::super::attaching::{Attachment, GONE, NOT_KEPT};
 use super::super::call::Kind;
 use super::super::difference::ATTACHED;
-use super::super::relocation;
+use super::super::protocols::relocation;
 use super::Member;
 
 /// Bytes that are read at a time of arrays that are laid out: meanwhile their owners cannot have them back.
@@ -38,8 +38,8 @@ impl Member {
         self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
     }
 
-    /// May this member tell the others to read its program's memory? Not before all have said that they can. They do before they come to the same phase, so all members
-    /// know it from the same call on.
+    /// May this member tell the others to read its program's memory? Not before all have said that they can. They do
+    /// before they come to the same phase, so all members know it from the same call on.
     pub fn attach(&mut self) -> Attach {
         if let Some(known) = self.attach {
             return known;
@@ -69,12 +69,12 @@ impl Member {
         attachment
     }
 
-    /// Reads from what member `index` gives in `phase`, which lies in its program's memory, from byte `from` on: that of a thread of this node in the
-    /// way `way`, and all other by the kernel.
+    /// Reads from what member `index` gives in `phase`, which lies in its program's memory, from byte `from` on: that
+    /// of a thread of this node in the way `way`, and all other by the kernel.
     ///
     /// # Errors
-    /// `PeerLost` and `Closed` if somebody is gone; `System` if it has left the call for a while and had no memory to keep what it gives; `Corrupt` if it named an
-    /// impossible place; `System` for all else that the kernel says.
+    /// `PeerLost` and `Closed` if somebody is gone; `System` if it has left the call for a while and had no memory to
+    /// keep what it gives; `Corrupt` if it named an impossible place; `System` for all else that the kernel says.
     pub(super) fn read_attached(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         if self.nodes[index as usize] == self.nodes[self.index as usize]
             && let Some(shelf) = &self.shelf
@@ -104,7 +104,8 @@ impl Member {
     /// What member `index`, a thread of this node, has laid out for the call that began in `phase`.
     ///
     /// # Errors
-    /// `PeerLost` and `Closed` if it has ended the call, `System` if it has left it and had no memory to keep what it gives.
+    /// `PeerLost` and `Closed` if it has ended the call, `System` if it has left it and had no memory to keep what it
+    /// gives.
     pub fn laid_out<'a>(&self, look: &'a Look<'_>, index: u32, phase: u64) -> Result<&'a [u8]> {
         look.at(index as usize, phase).map_err(|error| {
             let kind = Kind::from_word(self.heard(self.index, self.phase).call & 0xff).unwrap_or(Kind::Barrier);

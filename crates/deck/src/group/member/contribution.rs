@@ -25,8 +25,8 @@ impl Contribution {
 }
 
 impl Member {
-    /// Memory for a contribution of `bytes` to the next phase: its offset in this node's segment. Where this member may be ahead of others
-    /// with it, the phase is open for it.
+    /// Memory for a contribution of `bytes` to the next phase: its offset in this node's segment. Where this member may
+    /// be ahead of others with it, the phase is open for it.
     ///
     /// # Errors
     /// `NoMemory`.

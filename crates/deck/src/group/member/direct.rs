@@ -1,8 +1,8 @@
 //! Calls of one round from begin to end: each member gives all in one, and one meeting is the whole call.
 //!
-//! These are the steps of `progress`, without what only longer calls need: such calls are made often, and what counts is the time
-//! from seeing the others to being seen by them. Whatever does not go straight on (somebody is late, or in another call) is left to
-//! `progress`, which goes on where this stops.
+//! These are the steps of `progress`, without what only longer calls need: such calls are made often, and what counts
+//! is the time from seeing the others to being seen by them. Whatever does not go straight on (somebody is late, or in
+//! another call) is left to `progress`, which goes on where this stops.
 
 use deck_mudeck::Result;
 use deck_segment::content::Way;
@@ -11,10 +11,10 @@ use deck_sync::{Deadline, point};
 use super::super::board::{INLINE, Said};
 use super::super::call::{Call, Kind};
 use super::super::choose::{is_direct, may_be_ahead};
-use super::super::course::Course;
 use super::super::difference::length_of;
-use super::super::folding::Inputs;
 use super::super::lending::Place;
+use super::super::protocols::course::Course;
+use super::super::reductions::folding::Inputs;
 use super::super::ways::Route;
 use super::{Contribution, Member};
 
@@ -30,8 +30,8 @@ pub enum Direct {
 }
 
 impl Member {
-    /// Makes `call` with `input` and `output`, which are as long as it needs, if it has one round and nothing comes in between. Blocks
-    /// until the deadline.
+    /// Makes `call` with `input` and `output`, which are as long as it needs, if it has one round and nothing comes in
+    /// between. Blocks until the deadline.
     #[inline]
     pub fn call_direct(
         &mut self,
@@ -127,7 +127,8 @@ impl Member {
         Some(Contribution { segment, offset: place.offset, told: place.told_by(self.index) })
     }
 
-    /// This member has taken its part of a call of one copy, in blocks of `block` bytes: where the other one of two has copied what it gave, this one may give next.
+    /// This member has taken its part of a call of one copy, in blocks of `block` bytes: where the other one of two has
+    /// copied what it gave, this one may give next.
     #[inline]
     pub fn note_lent(&mut self, kind: Kind, course: Course, block: usize) {
         if let Some(lending) = &mut self.lending

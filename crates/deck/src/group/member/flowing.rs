@@ -6,9 +6,9 @@ use deck_mudeck::Result;
 use deck_sync::atomic::Ordering;
 
 use super::super::choose::Layout;
-use super::super::course::Course;
-use super::super::flow::{Counts, Flow};
-use super::super::teams::Teams;
+use super::super::protocols::course::Course;
+use super::super::protocols::flow::{Counts, Flow};
+use super::super::protocols::teams::Teams;
 use super::{Contribution, Member};
 
 impl Member {
@@ -65,7 +65,8 @@ impl Member {
         flow.take(self.index, number, |index| self.board.counts(index), self.board.changed());
     }
 
-    /// Before all have come to the present phase, waits are also until one of these has come and given the pieces before `number`; the first that has.
+    /// Before all have come to the present phase, waits are also until one of these has come and given the pieces
+    /// before `number`; the first that has.
     pub fn await_early(&mut self, indexes: impl Iterator<Item = u32>, number: u64) -> Option<u32> {
         self.early.clear();
         // Where parties count, nobody is told of one member alone.

@@ -3,9 +3,9 @@
 use deck_mudeck::{NodeState, Result};
 
 use super::super::absent::{self, Absent};
-use super::super::ahead::Awaited;
 use super::super::board::Place;
 use super::super::call::Kind;
+use super::super::protocols::ahead::Awaited;
 use super::Member;
 
 impl Member {
@@ -57,10 +57,10 @@ impl Member {
         }
     }
 
-    /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
-    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may. What one had said
-    /// that left stands, whether it left the group or the whole job; except where parties count: then a phase that was said need not be
-    /// counted.
+    /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not
+    /// have got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may.
+    /// What one had said that left stands, whether it left the group or the whole job; except where parties count: then
+    /// a phase that was said need not be counted.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
         let is_needed = |index| match &self.flow {

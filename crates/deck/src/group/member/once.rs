@@ -7,16 +7,17 @@ use deck_segment::content::Way;
 
 use super::super::call::Call;
 use super::super::choose::once_parts;
-use super::super::folding::Inputs;
-use super::super::once::Turn;
 use super::super::progress::share_of;
+use super::super::protocols::once::Turn;
+use super::super::reductions::folding::Inputs;
 use super::Member;
 
 /// Looks for a part that another one makes at this moment.
 const LOOKS: u32 = 100;
 
 impl Member {
-    /// Folds what all give in `call`, of `output.len()` bytes, or takes what others have folded. All have come, and all to this call.
+    /// Folds what all give in `call`, of `output.len()` bytes, or takes what others have folded. All have come, and all
+    /// to this call.
     pub(super) fn fold_for_all(&mut self, call: &Call, way: Way, input: &[u8], output: &mut [u8]) -> Result<()> {
         let parts = if self.shares_cores { once_parts(call.kind, output.len(), self.nodes.len()) } else { 0 };
         if parts == 0 {
@@ -62,7 +63,8 @@ impl Member {
         }
     }
 
-    /// Takes a part that another one makes at this moment; `None` if that takes too long, or it cannot lie where it is said to.
+    /// Takes a part that another one makes at this moment; `None` if that takes too long, or it cannot lie where it is
+    /// said to.
     fn await_made(&self, part: u32, output: &mut [u8]) -> Option<()> {
         let made = (0..LOOKS).find_map(|_| match self.board.once(part).turn(self.phase) {
             Turn::Take { index, place } => Some((index, place)),

@@ -38,13 +38,15 @@ impl Member {
         self.board.heard(index, phase)
     }
 
-    /// The way in which this member takes what others give in `call` in the way `way`, in blocks of `bytes`: as [`Call::taking`] where readers fetch.
+    /// The way in which this member takes what others give in `call` in the way `way`, in blocks of `bytes`: as
+    /// [`Call::taking`] where readers fetch.
     pub fn taking(&self, call: &Call, way: Way, bytes: usize) -> Way {
         let readers_fetch = self.membership().heap().fetching() == Fetching::ByReaders;
         if readers_fetch { call.taking(way, self.size(), bytes) } else { way }
     }
 
-    /// Reads from the contribution of member `index` to `phase`, from byte `from` on. What lies in its program's memory is not fetched.
+    /// Reads from the contribution of member `index` to `phase`, from byte `from` on. What lies in its program's memory
+    /// is not fetched.
     ///
     /// # Errors
     /// `Corrupt` naming its node if it named an impossible place.
@@ -66,8 +68,8 @@ impl Member {
         read.ok_or_else(|| self.impossible(index))
     }
 
-    /// `bytes` of the contribution of member `index` to `phase`, from byte `from` on: where they lie, or in `line` if that is in the
-    /// board. Fetched as by [`Member::read`].
+    /// `bytes` of the contribution of member `index` to `phase`, from byte `from` on: where they lie, or in `line` if
+    /// that is in the board. Fetched as by [`Member::read`].
     ///
     /// # Errors
     /// As [`Member::read`].

@@ -6,11 +6,11 @@ use deck_mudeck::{ErrorKind, Result};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, cancellation};
 
-use super::super::ahead::{self, Awaited};
 use super::super::board::Said;
 use super::super::call::{Call, Kind};
-use super::super::course::Course;
 use super::super::difference::{difference, length_of};
+use super::super::protocols::ahead::{self, Awaited};
+use super::super::protocols::course::Course;
 use super::Member;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
@@ -19,8 +19,8 @@ const MET: u64 = 1;
 const MET_WITHIN: Duration = Duration::from_millis(100);
 
 impl Member {
-    /// From now on this member can read what others give, even when they are gone. No call goes on before all have said so, where one
-    /// that is ahead could have done its part, and left the job, before another has met it.
+    /// From now on this member can read what others give, even when they are gone. No call goes on before all have said
+    /// so, where one that is ahead could have done its part, and left the job, before another has met it.
     pub(super) fn tell_met(&mut self) {
         if self.may_be_ahead() {
             self.phase = MET;
@@ -30,8 +30,9 @@ impl Member {
         }
     }
 
-    /// Waits a moment until all have said so, if this one has: then the first call need not. Whoever is absent or gone is told to that. One that has joined without having met
-    /// all, as its time was over, does not say so before it calls. Blocks until the deadline, and [`MET_WITHIN`] at most.
+    /// Waits a moment until all have said so, if this one has: then the first call need not. Whoever is absent or gone
+    /// is told to that. One that has joined without having met all, as its time was over, does not say so before it
+    /// calls. Blocks until the deadline, and [`MET_WITHIN`] at most.
     pub fn await_met(&mut self, deadline: Deadline) {
         let deadline = deadline.min(Deadline::after(MET_WITHIN));
         if self.may_be_ahead()
@@ -62,8 +63,9 @@ impl Member {
         have_come
     }
 
-    /// May this member say something in the next phase? Where it may be ahead of others with a contribution of `bytes`, the slowest
-    /// must not be too far behind; elsewhere all must have come as far as it has. Until then waits are for that.
+    /// May this member say something in the next phase? Where it may be ahead of others with a contribution of `bytes`,
+    /// the slowest must not be too far behind; elsewhere all must have come as far as it has. Until then waits are for
+    /// that.
     #[inline(never)]
     pub fn is_open(&mut self, bytes: Option<usize>) -> bool {
         let next = self.phase + 1;
@@ -99,8 +101,8 @@ impl Member {
         true
     }
 
-    /// While this member waits for those it takes from, it looks how far all have come and compares what they said: then that does
-    /// not keep up its next call.
+    /// While this member waits for those it takes from, it looks how far all have come and compares what they said:
+    /// then that does not keep up its next call.
     #[inline(never)]
     pub fn settle_meanwhile(&mut self) {
         let sources = Course::Between.sources(self.index, self.size());

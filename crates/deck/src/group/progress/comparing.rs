@@ -7,8 +7,9 @@ use super::super::member::Member;
 use super::Progress;
 
 impl Progress {
-    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it. True if all that is
-    /// given is read in place. Where this member has not waited for all, it compares its own call with those that it takes from, and the others later.
+    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with
+    /// it. True if all that is given is read in place. Where this member has not waited for all, it compares its own
+    /// call with those that it takes from, and the others later.
     pub(in super::super) fn compare(&mut self, member: &mut Member) -> Result<bool> {
         let (phase, me, size) = (member.phase(), member.index, member.size());
         if let Some(course) = self.course {

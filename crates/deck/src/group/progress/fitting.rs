@@ -10,7 +10,8 @@ use super::Progress;
 pub(super) const BLOCK_BYTES: usize = size_of::<u64>();
 
 impl Progress {
-    /// Where counts differ: before anything is taken from anybody, so that a call with counts that do not fit leaves its output as it was.
+    /// Where counts differ: before anything is taken from anybody, so that a call with counts that do not fit leaves
+    /// its output as it was.
     ///
     /// # Errors
     /// As [`Progress::expect`].

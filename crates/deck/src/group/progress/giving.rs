@@ -48,7 +48,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in front.
+    /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in
+    /// front.
     fn give_parts(&mut self, member: &mut Member, input: &[u8]) -> Result<()> {
         let (word, length, size) = (self.call.word(), self.length(member), member.size());
         if let Some(lies) = self.lies(member, input) {

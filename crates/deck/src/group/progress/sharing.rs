@@ -6,8 +6,8 @@ use deck_mudeck::Result;
 use deck_segment::content::Way;
 
 use super::super::call::Kind;
-use super::super::folding::{Inputs, TILE};
 use super::super::member::Member;
+use super::super::reductions::folding::{Inputs, TILE};
 use super::Progress;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
@@ -76,8 +76,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Collects the shares of a piece from the members `from` who worked them out, each `begin` bytes into what it gives. What one of them is to have of
-    /// its own share is there if `has_own`.
+    /// Collects the shares of a piece from the members `from` who worked them out, each `begin` bytes into what it
+    /// gives. What one of them is to have of its own share is there if `has_own`.
     pub(in super::super) fn collect(
         &self,
         (from, begin): (Range<u32>, usize),

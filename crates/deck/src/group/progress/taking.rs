@@ -5,8 +5,8 @@ use deck_segment::content::{self, Way};
 
 use super::super::call::Kind;
 use super::super::difference::IN_PLACE;
-use super::super::folding::Inputs;
 use super::super::member::Member;
+use super::super::reductions::folding::Inputs;
 use super::fitting::BLOCK_BYTES;
 use super::{Progress, Round};
 
@@ -77,7 +77,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Takes the present piece of the block that member `index` has for this one into `output`, which is the whole block.
+    /// Takes the present piece of the block that member `index` has for this one into `output`, which is the whole
+    /// block.
     fn take_part(&self, way: Way, member: &Member, index: u32, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (me, phase) = (member.index, member.phase());
         let piece = self.piece_of(output.len());

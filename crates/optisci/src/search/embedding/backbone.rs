@@ -1,10 +1,10 @@
 //! The messages that show what an application is like: those that its neighbourhoods agree about.
 //!
 //! On a grid whoever is beside me has neighbours beside mine: every edge closes squares. A message from one end of the
-//! machine to the other closes none, and one to a diagonal neighbour fewer triangles than one straight ahead. So an edge
-//! counts as much as its bytes and the ways around it of two or three steps say, and each process keeps as many edges as
-//! a node has neighbours. Source of looking at short cycles to see whom an edge belongs to: F. Radicchi et al., "Defining
-//! and identifying communities in networks", 2004.
+//! machine to the other closes none, and one to a diagonal neighbour fewer triangles than one straight ahead. So an
+//! edge counts as much as its bytes and the ways around it of two or three steps say, and each process keeps as many
+//! edges as a node has neighbours. Source of looking at short cycles to see whom an edge belongs to: F. Radicchi et
+//! al., "Defining and identifying communities in networks", 2004.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use super::super::instance::Instance;
 /// Ways around edges that are counted at most.
 const MOST_WORK: usize = 50_000_000;
 
-/// Edges of the backbone, both ways, at most `most` for each process; `None` when there is none or too much to count. The
-/// strongest edges are taken, or with `typical` those with about as many ways around them as most have: a message across
-/// the corner of a square has more.
+/// Edges of the backbone, both ways, at most `most` for each process; `None` when there is none or too much to count.
+/// The strongest edges are taken, or with `typical` those with about as many ways around them as most have: a message
+/// across the corner of a square has more.
 pub fn edges(instance: &Instance<'_>, most: usize, typical: bool) -> Option<Vec<(u32, u32)>> {
     let mut weights: HashMap<(u32, u32), f64> = HashMap::new();
     for post in &instance.posts {

@@ -25,8 +25,8 @@ pub struct Scratch {
 }
 
 impl Factor {
-    /// Moves to `own` (a row for each process of the problem) what a process pays here at a node wherever the others are,
-    /// one process after another.
+    /// Moves to `own` (a row for each process of the problem) what a process pays here at a node wherever the others
+    /// are, one process after another.
     pub fn raise(&mut self, nodes: usize, own: &mut [f64], backwards: bool, scratch: &mut Scratch) {
         // The first half of the users as rows, the others as columns: each half needs one look at the table only.
         let half = self.users.len() / 2;

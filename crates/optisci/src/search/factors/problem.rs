@@ -7,8 +7,8 @@ use super::factor::{self, Factor};
 
 /// A problem, smaller with each process that gets a node. All costs are whole numbers or infinite.
 ///
-/// What a placement costs is at least `bound`, plus what its processes pay in `own`, plus what the factors say; and none
-/// of that is negative.
+/// What a placement costs is at least `bound`, plus what its processes pay in `own`, plus what the factors say; and
+/// none of that is negative.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// Node of each process of the instance, or `u32::MAX`.
@@ -141,8 +141,8 @@ impl Problem {
         self.own.len() + self.factors.iter().map(|factor| factor.costs.len()).sum::<usize>()
     }
 
-    /// Moves costs from tables to processes, and to the bound what every assignment of them to nodes pays. What cannot be
-    /// part of anything cheaper than `enough` is forbidden. False: nothing is left.
+    /// Moves costs from tables to processes, and to the bound what every assignment of them to nodes pays. What cannot
+    /// be part of anything cheaper than `enough` is forbidden. False: nothing is left.
     pub fn raise(&mut self, enough: f64, backwards: bool, scratch: &mut Scratch) -> bool {
         let width = self.open.len();
         let mut raise = |factor: &mut Factor| factor.raise(width, &mut self.own, backwards, &mut scratch.factor);

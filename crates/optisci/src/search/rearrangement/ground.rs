@@ -30,8 +30,8 @@ pub struct Ground<'a> {
     pub message_floor: Vec<Vec<(usize, f64)>>,
     /// Whether sums are exact.
     pub exact: bool,
-    /// What sums may be off by, beside a part of what they are: a start below nothing is taken back later, and leaves behind
-    /// what was rounded beside it.
+    /// What sums may be off by, beside a part of what they are: a start below nothing is taken back later, and leaves
+    /// behind what was rounded beside it.
     pub error: f64,
     /// Most users of a class that a segment has: so many nearest nodes are needed.
     pub depth: usize,

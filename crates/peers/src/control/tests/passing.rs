@@ -1,4 +1,5 @@
-//! Heaps and segments that are passed from node to node, and what becomes of them where there is no descriptor for them.
+//! Heaps and segments that are passed from node to node, and what becomes of them where there is no descriptor for
+//! them.
 
 use super::*;
 
@@ -145,12 +146,12 @@ fn who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_
     let _segment = home.make_segment(home.number, life, &object, "s", bytes, Deadline::NEVER).unwrap();
     let made_for_it = Frame::SegmentMake { request: 0, entry, generation: 2, bytes };
     let passed_on = Frame::SegmentOpen { request: 0, entry, generation };
-    for (asked, expected) in [(made_for_it, Refused::Descriptors), (passed_on, Refused::Contended)] {
+    for (asked, expected) in [(made_for_it, Refusal::Descriptors), (passed_on, Refusal::Contended)] {
         while !peer.is_backed_up() {
             peer.send(&Frame::Pong { count: 0 }).unwrap();
         }
         let mut files: Vec<_> = std::iter::from_fn(|| wakeup::new().ok()).collect();
-        let is_to_make = expected == Refused::Descriptors;
+        let is_to_make = expected == Refusal::Descriptors;
         if is_to_make {
             // For the segment itself.
             files.pop();

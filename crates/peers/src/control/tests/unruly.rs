@@ -58,7 +58,7 @@ fn one_that_asks_for_segments_and_does_not_read_holds_few_descriptors() {
     let granted = to_asker.waiting(|frame| matches!(frame, Frame::SegmentGrant { .. }));
     assert!((1..=16).contains(&granted), "{granted} wait");
     let refused = to_asker
-        .waiting(|frame| matches!(frame, Frame::SegmentRefuse { reason, .. } if *reason == Refused::Contended as u64));
+        .waiting(|frame| matches!(frame, Frame::SegmentRefuse { reason, .. } if *reason == Refusal::Contended as u64));
     assert_eq!(granted + refused, 1000);
     assert!(one.table.is_live(asker.number));
 }

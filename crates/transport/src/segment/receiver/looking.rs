@@ -1,6 +1,7 @@
 //! What has arrived: whether the next message is there, and the words that tell of it.
 //!
-//! Nothing is taken here. The last word of a slot is read first, and what it tells is checked before anything else of the slot is believed.
+//! Nothing is taken here. The last word of a slot is read first, and what it tells is checked before anything else of
+//! the slot is believed.
 
 use deck_segment::Remote;
 use deck_segment::fabric::Line;

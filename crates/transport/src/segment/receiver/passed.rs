@@ -1,7 +1,7 @@
 //! Short messages, and copied ones, that come on a [`Baton`] beside the slots, and what the sender says to come to one.
 //!
-//! What has come on the baton comes before all that is in slots and was not known to be there: its sender knew that everything it had posted before was
-//! retrieved.
+//! What has come on the baton comes before all that is in slots and was not known to be there: its sender knew that
+//! everything it had posted before was retrieved.
 
 use std::sync::Arc;
 
@@ -107,8 +107,8 @@ impl<R: Remote> Receiver<R> {
         self.baton.as_ref().is_some_and(|baton| baton.arrived().is_some())
     }
 
-    /// Whether the sender, which may pass nothing before it knows that its slots are empty, is to be told so; or how much has come on the
-    /// baton.
+    /// Whether the sender, which may pass nothing before it knows that its slots are empty, is to be told so; or how
+    /// much has come on the baton.
     #[inline]
     pub(super) fn is_to_tell_for_baton(&self) -> bool {
         self.uses_baton()
@@ -116,9 +116,9 @@ impl<R: Remote> Receiver<R> {
                 || self.messages.wrapping_sub(self.told) >= TOLD_AFTER)
     }
 
-    /// Takes the message that has come on the baton, if it is simple; `None` if nothing has. Budget: the baton's line, or both of them if it
-    /// takes a slot; the sender's line of credits once in 65,536 messages. No locked operation, no allocation, no system call. Not inlined: a ring
-    /// without a baton would pay for it.
+    /// Takes the message that has come on the baton, if it is simple; `None` if nothing has. Budget: the baton's line,
+    /// or both of them if it takes a slot; the sender's line of credits once in 65,536 messages. No locked operation,
+    /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
     #[inline(never)]
     pub(super) fn take_passed_simple(&mut self, into: &mut Parcel) -> Option<Glance> {
         let baton = self.baton.as_ref()?;
@@ -144,8 +144,8 @@ impl<R: Remote> Receiver<R> {
         Some(Glance::Taken(Protocol::Short))
     }
 
-    /// Takes the message that has come behind the slot of the baton, if it is of one type and `into` has a buffer for it. Not inlined: shorter messages would
-    /// pay for it.
+    /// Takes the message that has come behind the slot of the baton, if it is of one type and `into` has a buffer for
+    /// it. Not inlined: shorter messages would pay for it.
     #[inline(never)]
     fn take_passed_beside(&mut self, number: Position, last: u64, into: &mut Parcel) -> Glance {
         let Some(baton) = &self.baton else { return Glance::Unclear };
@@ -164,9 +164,9 @@ impl<R: Remote> Receiver<R> {
         Glance::Taken(Protocol::Buffered)
     }
 
-    /// Takes the message that has come on the baton, if one has. Budget: a look at the baton's line if none has; that of
-    /// `take_passed_simple`, and for elements of several types or the first ones that a parcel takes also their runs or a buffer of this
-    /// node's heap. No system call but for a heap that has to grow.
+    /// Takes the message that has come on the baton, if one has. Budget: a look at the baton's line if none has; that
+    /// of `take_passed_simple`, and for elements of several types or the first ones that a parcel takes also their runs
+    /// or a buffer of this node's heap. No system call but for a heap that has to grow.
     ///
     /// # Errors
     /// As [`Receiver::take`].

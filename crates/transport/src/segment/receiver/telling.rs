@@ -32,10 +32,10 @@ impl<R: Remote> Receiver<R> {
         point("retrieve/credited");
     }
 
-    /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
-    /// written to belongs to the sender's core, and the next post from here would have to wait for it. It can wait within
-    /// the slack of the ring and while nobody waits for room. A receiver that never looks again is asked through its control
-    /// thread.
+    /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line
+    /// that it is written to belongs to the sender's core, and the next post from here would have to wait for it. It
+    /// can wait within the slack of the ring and while nobody waits for room. A receiver that never looks again is
+    /// asked through its control thread.
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
         let bytes_slack = if self.owes_buffers { self.bytes_slack } else { self.shape.bytes_slack_at_first() };
@@ -50,8 +50,8 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Whether there is something to tell as soon as there is nothing else to do: buffers, or what would soon have to be told while an
-    /// answer waits behind it.
+    /// Whether there is something to tell as soon as there is nothing else to do: buffers, or what would soon have to
+    /// be told while an answer waits behind it.
     #[inline]
     pub(super) fn is_to_tell(&self) -> bool {
         self.owes_buffers || self.head.wrapping_sub(self.told_head) > self.slack / 2 || self.is_to_tell_for_baton()
@@ -76,7 +76,8 @@ impl<R: Remote> Receiver<R> {
         }
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
-        // Release (in the fabric), both: pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
+        // Release (in the fabric), both: pairs with: ring/credit. Our hold of a buffer comes before the credit for its
+        // slot.
         let place = u64::from(self.taken) << 32 | u64::from(self.head);
         self.remote.write_word(self.credit + 8 * credit::HEAD, place);
         self.remote
@@ -88,7 +89,8 @@ impl<R: Remote> Receiver<R> {
         if !R::IS_MAPPED {
             self.remote.flush();
         }
-        // Light fence: pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
+        // Light fence: pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see
+        // that it asks.
         barrier::light();
         if frees_slots && self.is_hungry() {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
@@ -100,8 +102,8 @@ impl<R: Remote> Receiver<R> {
         self.is_hot
     }
 
-    /// Tells the sender whether the ring is polled (hot) or it has to ring (cold). After marking cold, a heavy fence and
-    /// another look have to follow.
+    /// Tells the sender whether the ring is polled (hot) or it has to ring (cold). After marking cold, a heavy fence
+    /// and another look have to follow.
     pub fn set_hot(&mut self, is_hot: bool) {
         if self.is_hot != is_hot {
             (self.is_hot, self.spot) = (is_hot, None);
@@ -124,7 +126,8 @@ impl<R: Remote> Receiver<R> {
         self.remote.flush();
     }
 
-    /// Tells the sender, which is there, that the mail box is closed, after all credits, and wakes its threads that wait for room.
+    /// Tells the sender, which is there, that the mail box is closed, after all credits, and wakes its threads that
+    /// wait for room.
     pub fn set_closed(&mut self) {
         // The sender lets go of all that it knows was not retrieved, and this side of what it has taken over.
         self.adopted.iter().for_each(|(_, buffer)| buffer.add_share());

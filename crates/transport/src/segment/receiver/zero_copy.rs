@@ -14,8 +14,8 @@ use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
 impl<R: Remote> Receiver<R> {
-    /// Takes a buffer that is handed over if it lies where the last one did. Whatever is wrong with it, [`Receiver::take`] finds
-    /// again and tells. Not inlined: shorter messages would pay for it.
+    /// Takes a buffer that is handed over if it lies where the last one did. Whatever is wrong with it,
+    /// [`Receiver::take`] finds again and tells. Not inlined: shorter messages would pay for it.
     #[inline(never)]
     pub(super) fn take_over(&mut self, last: u64, into: &mut Parcel) -> bool {
         if !R::IS_MAPPED || !self.adopted.is_empty() {
@@ -67,8 +67,8 @@ impl<R: Remote> Receiver<R> {
         heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
     }
 
-    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since the
-    /// buffer was put aside for it.
+    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since
+    /// the buffer was put aside for it.
     fn fitting(&self, label: &Label, buffer: Buffer) -> Result<Option<Buffer>> {
         if needed(label) > buffer.capacity() as u64 {
             return Err(self.nonsense("a slot was changed after it had been read"));
@@ -89,9 +89,9 @@ impl<R: Remote> Receiver<R> {
         self.fitting(label, buffer)
     }
 
-    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
-    /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
-    /// not known is left out: for good, if the sender is gone.
+    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its
+    /// own hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap
+    /// that is not known is left out: for good, if the sender is gone.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         if self.is_orphan {
             return;
@@ -113,11 +113,12 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Gives addresses to messages that ask for one (write-only fabrics; nothing to do elsewhere), independent of any
-    /// retrieve. Called by the control thread.
+    /// Gives addresses to messages that ask for one, independent of any retrieve: for fabrics that can only be written,
+    /// of which nodes have none yet; nothing to do elsewhere. For a thread that does it beside those that retrieve.
     ///
     /// # Errors
-    /// [`Corrupt`](deck_sync::ErrorKind::Corrupt), or [`NoMemory`](deck_sync::ErrorKind::NoMemory) (it is tried again at the next call).
+    /// [`Corrupt`](deck_sync::ErrorKind::Corrupt), or [`NoMemory`](deck_sync::ErrorKind::NoMemory) (it is tried again
+    /// at the next call).
     pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
         if R::IS_MAPPED {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Posts as the thread that always posts here, which enters without a locked operation ([`Biased`](deck_sync::Biased)): one way for each
-//! protocol, and whatever else would have to be done first is left to [`Sender::post_any`].
+//! Posts as the thread that always posts here, which enters without a locked operation ([`Biased`](deck_sync::Biased)):
+//! one way for each protocol, and whatever else would have to be done first is left to [`Sender::post_any`].
 
 use deck_segment::layout::LINE;
 use deck_segment::{MappedSlots, Remote};
@@ -10,8 +10,8 @@ use crate::parcel::{Parcel, Small};
 use crate::protocol::{Protocol, choose};
 
 impl<R: Remote> Sender<R> {
-    /// Posts as the thread that always posts here, if there is room and nothing else is to be done; otherwise nothing happens. Never
-    /// waits.
+    /// Posts as the thread that always posts here, if there is room and nothing else is to be done; otherwise nothing
+    /// happens. Never waits.
     #[inline]
     pub fn post_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
         match (self.shared_slots(), parcel.small()) {
@@ -25,8 +25,8 @@ impl<R: Remote> Sender<R> {
         self.posting.visit_as_favourite(|posting| self.post_at_once(posting, slots, small))?
     }
 
-    /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
-    /// operation, no allocation, no system call.
+    /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits.
+    /// No locked operation, no allocation, no system call.
     #[inline(always)]
     pub(super) fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: Small) -> Option<Protocol> {
         let is_passed = posting.passing.is_some() && self.pass_small(posting, small);
@@ -53,8 +53,9 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// Posts what fits into a line, if nothing else is to be done. Every instruction before the line is written is part of the
-    /// latency. Budget: the second line of the slot; the second line of credits. No locked operation, no allocation, no system call.
+    /// Posts what fits into a line, if nothing else is to be done. Every instruction before the line is written is part
+    /// of the latency. Budget: the second line of the slot; the second line of credits. No locked operation, no
+    /// allocation, no system call.
     #[inline(always)]
     fn post_line_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         if posting.passing.is_some() && self.pass_line(posting, parcel) {
@@ -67,8 +68,8 @@ impl<R: Remote> Sender<R> {
         })
     }
 
-    /// Posts content of one type that takes both lines of a slot, if nothing else is to be done. Budget: these; the second line of
-    /// credits. No locked operation, no allocation, no system call.
+    /// Posts content of one type that takes both lines of a slot, if nothing else is to be done. Budget: these; the
+    /// second line of credits. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_wide_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         let (label, data) = (Label::of(parcel), parcel.data().as_ptr());
@@ -84,8 +85,8 @@ impl<R: Remote> Sender<R> {
         })
     }
 
-    /// Posts content of one type beside the slot, if nothing else is to be done. Budget: the lines of the content, and the slot as for
-    /// shorter messages. No locked operation, no allocation, no system call.
+    /// Posts content of one type beside the slot, if nothing else is to be done. Budget: the lines of the content, and
+    /// the slot as for shorter messages. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_beside_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         let (label, data) = (Label::of(parcel), parcel.data().as_ptr());

@@ -1,4 +1,5 @@
-//! Short messages, and copied ones, on a [`Baton`] in place of slots, and what is said beside the messages to come to one.
+//! Short messages, and copied ones, on a [`Baton`] in place of slots, and what is said beside the messages to come to
+//! one.
 
 use std::sync::Arc;
 
@@ -12,14 +13,17 @@ use super::{Posting, Sender};
 use crate::parcel::{Parcel, Small};
 use crate::protocol::Protocol;
 
-/// The most batons that a ring had before. They are kept as long as the ring: until it has heard of the next one, the other node looks there.
+/// The most batons that a ring had before. They are kept as long as the ring: until it has heard of the next one, the
+/// other node looks there.
 const FORMER_MAX: usize = 16;
 
-/// Where more than one message in three goes through slots although there is a baton, it does not pay: the two sides do not talk in turn. A message
-/// that could not be passed counts as two that were, and nothing is passed for a while once so many more could not.
+/// Where more than one message in three goes through slots although there is a baton, it does not pay: the two sides do
+/// not talk in turn. A message that could not be passed counts as two that were, and nothing is passed for a while once
+/// so many more could not.
 const MISS: u32 = 2;
 const MISSES_MAX: u32 = 64;
-/// What the other side passes is a reason to go on unless it may have been on its way when the pause began: that is over after so many messages.
+/// What the other side passes is a reason to go on unless it may have been on its way when the pause began: that is
+/// over after so many messages.
 const ON_THE_WAY: u64 = 16;
 
 /// The baton of a ring.
@@ -76,8 +80,8 @@ impl Passing {
 }
 
 impl<R: Remote> Sender<R> {
-    /// Holds `baton` in place of another one, on which nothing is passed any more. False if there were too many, or nothing is posted
-    /// here any more.
+    /// Holds `baton` in place of another one, on which nothing is passed any more. False if there were too many, or
+    /// nothing is posted here any more.
     pub fn hold_baton(&self, baton: Arc<Baton>) -> bool {
         let mut posting = self.posting.lock_as_guest();
         if self.ended().is_some() || self.is_closed() || posting.former.len() >= FORMER_MAX {
@@ -90,14 +94,16 @@ impl<R: Remote> Sender<R> {
         true
     }
 
-    /// From now on short messages may be passed on `baton`, if that is the one that is held: the other node looks there.
+    /// From now on short messages may be passed on `baton`, if that is the one that is held: the other node looks
+    /// there.
     pub fn start_passing(&self, baton: &Arc<Baton>) {
         if let Some(passing) = &mut self.posting.lock_as_guest().passing {
             passing.is_ready |= Arc::ptr_eq(&passing.baton, baton);
         }
     }
 
-    /// Goes on with `baton`, on which nothing was passed for a while as the two sides did not talk in turn. False if that is not so.
+    /// Goes on with `baton`, on which nothing was passed for a while as the two sides did not talk in turn. False if
+    /// that is not so.
     pub fn go_on_passing(&self, baton: &Arc<Baton>) -> bool {
         let mut posting = self.posting.lock_as_guest();
         posting.passing.as_mut().is_some_and(|passing| Arc::ptr_eq(&passing.baton, baton) && passing.go_on())
@@ -130,7 +136,8 @@ impl<R: Remote> Sender<R> {
         true
     }
 
-    /// The number of the next message on the baton, if the mail box is open, it is this end's turn and no message in a slot would be overtaken.
+    /// The number of the next message on the baton, if the mail box is open, it is this end's turn and no message in a
+    /// slot would be overtaken.
     #[inline]
     fn to_pass(&self, passing: &mut Passing) -> Option<u32> {
         let posted = self.traffic.messages();
@@ -145,8 +152,8 @@ impl<R: Remote> Sender<R> {
         number
     }
 
-    /// After a message was passed. Whoever comes by at slots lets go of long messages that were retrieved; where none is used any more, that is
-    /// here.
+    /// After a message was passed. Whoever comes by at slots lets go of long messages that were retrieved; where none
+    /// is used any more, that is here.
     #[inline]
     fn has_passed(&self, posting: &mut Posting, protocol: Protocol, bytes: usize) {
         self.announce();
@@ -158,8 +165,8 @@ impl<R: Remote> Sender<R> {
         self.reap_some(posting, 1);
     }
 
-    /// Passes a small message on, if that can be. Budget: two words of the baton's line, the second line of credits. No locked operation,
-    /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    /// Passes a small message on, if that can be. Budget: two words of the baton's line, the second line of credits. No
+    /// locked operation, no allocation, no system call. Not inlined: a ring without a baton would pay for it.
     #[inline(never)]
     pub(super) fn pass_small(&self, posting: &mut Posting, small: Small) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
@@ -171,8 +178,8 @@ impl<R: Remote> Sender<R> {
         true
     }
 
-    /// Passes a message on that fits into a line, if that can be. Budget: the baton's line, the second line of credits. No locked operation,
-    /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    /// Passes a message on that fits into a line, if that can be. Budget: the baton's line, the second line of credits.
+    /// No locked operation, no allocation, no system call. Not inlined: a ring without a baton would pay for it.
     #[inline(never)]
     pub(super) fn pass_line(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
@@ -185,8 +192,9 @@ impl<R: Remote> Sender<R> {
         true
     }
 
-    /// Passes a message on that takes a slot, if that can be: content and runs of `label` at `data`. Budget: both lines of the baton, the second
-    /// line of credits. No locked operation, no allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    /// Passes a message on that takes a slot, if that can be: content and runs of `label` at `data`. Budget: both lines
+    /// of the baton, the second line of credits. No locked operation, no allocation, no system call. Not inlined: a
+    /// ring without a baton would pay for it.
     ///
     /// # Safety
     /// `data` is readable for what the label needs, which is no more than a slot has room for.
@@ -208,9 +216,10 @@ impl<R: Remote> Sender<R> {
         posting.passing.is_some() && self.passes_beside && packet::needed(label) <= Baton::CONTENT as u64
     }
 
-    /// Passes a message on that takes no slot but is copied, if that can be: content and runs of `label` at `data`, after
-    /// [`Sender::may_pass_beside`]. Budget: the lines of the content, the baton's line, the second line of credits. No locked operation, no
-    /// allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    /// Passes a message on that takes no slot but is copied, if that can be: content and runs of `label` at `data`,
+    /// after [`Sender::may_pass_beside`]. Budget: the lines of the content, the baton's line, the second line of
+    /// credits. No locked operation, no allocation, no system call. Not inlined: a ring without a baton would pay for
+    /// it.
     ///
     /// # Safety
     /// `data` is readable for what the label needs.

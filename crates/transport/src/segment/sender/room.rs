@@ -1,6 +1,7 @@
 //! What is free as far as was told: slots and lines of the area, whether the ring goes on, and how to ask for more.
 //!
-//! What is known is looked at first. The receiver writes the credit lines, and a look at them takes them away from its core.
+//! What is known is looked at first. The receiver writes the credit lines, and a look at them takes them away from its
+//! core.
 
 use deck_segment::Remote;
 use deck_sync::atomic::Ordering;
@@ -26,7 +27,8 @@ impl<R: Remote> Sender<R> {
     /// The slot that the receiver is at, as far as it told.
     #[inline]
     pub(super) fn head(&self) -> Position {
-        // Acquire: pairs with: ring/credit. The receiver is done with a slot, and has its own hold of the buffer in it, before that.
+        // Acquire: pairs with: ring/credit. The receiver is done with a slot, and has its own hold of the buffer in it,
+        // before that.
         self.credit.get(credit::HEAD).load(Ordering::Acquire) as Position
     }
 
@@ -70,7 +72,8 @@ impl<R: Remote> Sender<R> {
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
         posting.room = self.limit - used;
-        // Where only short messages follow a long one nobody else comes by, and after half of all positions its own says nothing any more.
+        // Where only short messages follow a long one nobody else comes by, and after half of all positions its own
+        // says nothing any more.
         self.reap_some(posting, self.count);
         if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
@@ -109,9 +112,9 @@ impl<R: Remote> Sender<R> {
         self.credit.event(credit::ROOM)
     }
 
-    /// Asks the receiver to notify [`Sender::room`] with every credit from now on, or no longer. A heavy fence and another
-    /// try have to follow before anybody sleeps. There is one question for all threads of the node: the first of them sets
-    /// it and the last one clears it.
+    /// Asks the receiver to notify [`Sender::room`] with every credit from now on, or no longer. A heavy fence and
+    /// another try have to follow before anybody sleeps. There is one question for all threads of the node: the first
+    /// of them sets it and the last one clears it.
     pub fn ask_for_room(&self, is_hungry: bool) {
         // The heavy fence that has to follow pairs with: ring/hungry.
         self.remote.write_word(self.place.ring + self.shape.hungry(), u64::from(is_hungry));

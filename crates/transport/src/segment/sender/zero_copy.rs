@@ -1,5 +1,5 @@
-//! Protocol 3: buffers that are handed over, or whose content is written to where the receiver wants it, and that the sender
-//! holds until it knows that the receiver has them.
+//! Protocol 3: buffers that are handed over, or whose content is written to where the receiver wants it, and that the
+//! sender holds until it knows that the receiver has them.
 
 use deck_segment::{BufferName, Kept, Remote};
 use deck_sync::atomic::Ordering;
@@ -26,9 +26,9 @@ pub(super) struct InFlight {
 const PASSES_MAX: u32 = 8;
 
 impl<R: Remote> Sender<R> {
-    /// Budget: the slot; the buffer's line, unless it was posted or received before; one line of this node's tables; five locked
-    /// operations, and one for the node's budget unless as much is left here. The line of credits is looked at when the message is on
-    /// its way. No allocation, no system call.
+    /// Budget: the slot; the buffer's line, unless it was posted or received before; one line of this node's tables;
+    /// five locked operations, and one for the node's budget unless as much is left here. The line of credits is looked
+    /// at when the message is on its way. No allocation, no system call.
     pub(super) fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let buffer = parcel.buffer().expect("what is too long for a slot lies in a buffer");
         let label = Label::of(parcel);
@@ -62,8 +62,8 @@ impl<R: Remote> Sender<R> {
         // Before the line is written: whoever finds none in flight does not ask for more.
         self.add_in_flight(1);
         self.publish_line(posting, &line);
-        // The message is on its way before it is noted: until then the caller's handle keeps the buffer, and whoever asks what is in flight
-        // waits for this thread to leave.
+        // The message is on its way before it is noted: until then the caller's handle keeps the buffer, and whoever
+        // asks what is in flight waits for this thread to leave.
         let capacity = buffer.capacity();
         let entry = InFlight { position, kept: buffer.keep(), label, capacity, awaits_address: !R::IS_MAPPED };
         // The credit for this slot proves that the one that was here a lap ago has been retired.
@@ -122,9 +122,10 @@ impl<R: Remote> Sender<R> {
         self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_all(&mut self.posting.lock_as_guest())
     }
 
-    /// As [`Sender::reap`], for the control thread, which comes by now and then: not if buffers were posted since it came last, as each post lets
-    /// go of some that went before, and would have to wait meanwhile. But a post looks at a few slots only, unless it has come round to its first one: where
-    /// buffers are posted seldom, what is left of them goes after so many times.
+    /// As [`Sender::reap`], for the control thread, which comes by now and then: not if buffers were posted since it
+    /// came last, as each post lets go of some that went before, and would have to wait meanwhile. But a post looks at
+    /// a few slots only, unless it has come round to its first one: where buffers are posted seldom, what is left of
+    /// them goes after so many times.
     pub fn reap_if_idle(&self) -> bool {
         let posted = self.traffic.by_protocol()[Protocol::ZeroCopy as usize];
         let passes = self.passes.load(Ordering::Relaxed);
@@ -153,14 +154,16 @@ impl<R: Remote> Sender<R> {
     /// The ring has ended: what was posted and not retrieved comes back.
     pub(super) fn give_up(&self, posting: &mut Posting, ending: Ending) {
         self.part_with_all(posting, |kept, is_retrieved| {
-            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
+            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is
+            // wrong.
             if !R::IS_MAPPED || ending == Ending::Closed && !is_retrieved {
                 kept.undelivered();
             }
         });
     }
 
-    /// This node leaves: what was posted and not retrieved is delivered all the same, and nobody here holds it any more.
+    /// This node leaves: what was posted and not retrieved is delivered all the same, and nobody here holds it any
+    /// more.
     pub(super) fn abandon(&self, posting: &mut Posting) {
         self.part_with_all(posting, |kept, is_retrieved| {
             if !is_retrieved {
@@ -169,7 +172,8 @@ impl<R: Remote> Sender<R> {
         });
     }
 
-    /// Nothing is in flight any more as far as this side goes. `part` is told of each whether it was retrieved, as far as the receiver has told.
+    /// Nothing is in flight any more as far as this side goes. `part` is told of each whether it was retrieved, as far
+    /// as the receiver has told.
     fn part_with_all(&self, posting: &mut Posting, part: impl Fn(Kept, bool)) {
         self.give_budget_back(posting);
         let head = self.head();
@@ -186,7 +190,8 @@ impl<R: Remote> Sender<R> {
             return false;
         }
         let head = self.head();
-        // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
+        // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by
+        // whoever takes a slot.
         if posting.position.wrapping_sub(head) > self.limit {
             return true;
         }
@@ -229,8 +234,8 @@ impl<R: Remote> Sender<R> {
         has_room(posting.retired_bytes)
     }
 
-    /// Writes the content of messages whose receiver has told an address (write-only fabrics; nothing to do elsewhere).
-    /// Called by the control thread.
+    /// Writes the content of messages whose receiver has told an address: for fabrics that can only be written, of
+    /// which nodes have none yet; nothing to do elsewhere. For a thread that does it beside those that post.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the address cannot be.

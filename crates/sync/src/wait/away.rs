@@ -1,0 +1,197 @@
+//! How long a wait looks away between two looks at a line that both sides write.
+//!
+//! A look at such a line takes it away from the side that is about to write the answer there, which then has to fetch
+//! it back: looks one after the other make an answer slower, and so do looks that come late. What is best in between
+//! depends on how far the other core is and on how much it has to write, and neither is told; so a thread times some of
+//! its waits. Who answers late has the line taken away by the first look anyhow: then one looks on and on, as at a line
+//! that one side alone writes. Measured: `docs/design/019-batons.md`.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use crate::atomic;
+use crate::deadline::now_ns;
+use crate::machine::maker::Maker;
+
+/// Whether a wait looks away between its looks, and for what it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// It does not.
+    No,
+    /// For a word of one line.
+    Word,
+    /// For all of one line.
+    Line,
+    /// For several lines, which the other side writes one after the other.
+    Lines,
+}
+
+/// Nanoseconds that a look away takes: for a word and for a line where answers are quick, for either where they are
+/// not, and for several lines.
+const AWAY: [u64; 4] = [25, 35, 45, 45];
+/// The same on processors of other makers than AMD.
+const AWAY_ELSEWHERE: [u64; 4] = [60, 60, 60, 100];
+
+/// Answers within so many nanoseconds are quick: a line goes to and fro between cores that share a cache, and what the
+/// other side does about it is not much.
+const QUICK: u64 = 180;
+/// One wait of so many is timed.
+const TIMED: u32 = 64;
+
+/// When answers come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    Quick,
+    Soon,
+    /// After the looks with which a wait begins.
+    Late,
+}
+
+/// How the answers to the calling thread were.
+#[derive(Clone, Copy)]
+struct Answers {
+    /// Waits until one is timed.
+    untimed: u32,
+    coming: Coming,
+}
+
+thread_local! {
+    static ANSWERS: Cell<Answers> = const { Cell::new(Answers { untimed: 0, coming: Coming::Soon }) };
+}
+
+/// When this wait of the calling thread began, if it is to be timed: it ends with [`timed`].
+#[inline]
+pub(crate) fn begins() -> Option<u64> {
+    let answers = ANSWERS.get();
+    if answers.untimed > 0 {
+        ANSWERS.set(Answers { untimed: answers.untimed - 1, ..answers });
+        return None;
+    }
+    Some(now_ns())
+}
+
+/// A wait that began at `began_ns` is over, or goes on without what is waited for.
+#[cold]
+pub(crate) fn timed(began_ns: u64, is_over: bool) {
+    let coming = match is_over {
+        true if now_ns().saturating_sub(began_ns) <= QUICK => Coming::Quick,
+        true => Coming::Soon,
+        false => Coming::Late,
+    };
+    // Where answers come late there is time to read the clock.
+    ANSWERS.set(Answers { untimed: if coming == Coming::Late { 0 } else { TIMED - 1 }, coming });
+}
+
+/// Whether a wait of the calling thread looks away in between.
+#[inline]
+pub(crate) fn looks_away(away: Away) -> bool {
+    away != Away::No && ANSWERS.get().coming != Coming::Late
+}
+
+/// Looks away once.
+#[inline]
+pub(crate) fn look_away(away: Away) {
+    static GAPS: OnceLock<[Gap; AWAY.len()]> = OnceLock::new();
+    if cfg!(loom) {
+        return atomic::pause();
+    }
+    let [word, line, either, lines] = GAPS.get_or_init(measured);
+    let gap = match away {
+        Away::Word if ANSWERS.get().coming == Coming::Quick => word,
+        Away::Line if ANSWERS.get().coming == Coming::Quick => line,
+        Away::Lines => lines,
+        _ => either,
+    };
+    gap.pass();
+}
+
+/// What takes some nanoseconds: pauses, which leave more of a core to its other hardware thread, and for the rest of
+/// the time rounds of a loop, as a pause takes from 3 to 60 ns, by processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    pauses: u32,
+    rounds: u32,
+}
+
+impl Gap {
+    /// What takes `time` where a pause and a round take so long, all in the same unit.
+    fn of(time: u64, pause: u64, round: u64) -> Gap {
+        let [pause, round] = [pause, round].map(|takes| takes.max(1));
+        Gap { pauses: few(time / pause), rounds: few(time % pause / round) }
+    }
+
+    /// The pauses that come nearest to `time`.
+    fn whole(time: u64, pause: u64) -> Gap {
+        Gap { pauses: few((time + pause / 2) / pause.max(1)).max(1), rounds: 0 }
+    }
+
+    #[inline]
+    fn pass(self) {
+        (0..self.pauses).for_each(|_| atomic::pause());
+        (0..self.rounds).for_each(|_| black_box(()));
+    }
+}
+
+/// No more than 64, whatever a clock tells that stands still.
+fn few(times: u64) -> u32 {
+    times.min(64) as u32
+}
+
+#[cold]
+fn measured() -> [Gap; AWAY.len()] {
+    let [pause, round] = [Gap { pauses: TIMES, rounds: 0 }, Gap { pauses: 0, rounds: TIMES }].map(time_of);
+    let away = if Maker::here() == Maker::Amd { AWAY } else { AWAY_ELSEWHERE };
+    let [word, line, either, lines] = away.map(|time| time * u64::from(TIMES));
+    let [word, line] = [word, line].map(|time| Gap::of(time, pause, round));
+    [word, line, Gap::whole(either, pause), Gap::whole(lines, pause)]
+}
+
+/// How many pauses or rounds are timed.
+const TIMES: u32 = 64;
+
+/// Nanoseconds.
+fn time_of(gap: Gap) -> u64 {
+    const TRIES: u32 = 8;
+    let take = |_| {
+        let begin = now_ns();
+        gap.pass();
+        now_ns().saturating_sub(begin)
+    };
+    // The quickest: the others were held up.
+    (0..TRIES).map(take).min().unwrap_or(0)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_away_is_made_of_pauses_and_of_rounds_where_those_are_too_long() {
+        [Away::Word, Away::Line, Away::Lines].into_iter().for_each(look_away);
+        assert_eq!(Gap::of(45, 20, 1), Gap { pauses: 2, rounds: 5 });
+        assert_eq!(Gap::of(45, 3, 2), Gap { pauses: 15, rounds: 0 });
+        assert_eq!(Gap::of(25, 60, 5), Gap { pauses: 0, rounds: 5 });
+        assert_eq!([3, 20, 60, 1000].map(|pause| Gap::whole(45, pause).pauses), [15, 2, 1, 1]);
+        assert_eq!([Gap::of(1 << 20, 0, 0), Gap::whole(1 << 20, 0)], [Gap { pauses: 64, rounds: 0 }; 2]);
+        assert!(measured().into_iter().all(|gap| gap != Gap { pauses: 0, rounds: 0 }));
+    }
+
+    #[test]
+    fn one_wait_of_many_is_timed_and_tells_when_answers_come() {
+        let coming = || ANSWERS.get().coming;
+        let began = begins().expect("the first one");
+        timed(began.saturating_sub(QUICK + 1), true);
+        assert_eq!(coming(), Coming::Soon);
+        let untimed = (0..).take_while(|_| begins().is_none()).count() as u32;
+        assert_eq!(untimed, TIMED - 1);
+        // The clock goes on, however short the wait was.
+        timed(now_ns() + 1_000_000, true);
+        assert_eq!(coming(), Coming::Quick);
+        timed(now_ns(), false);
+        assert_eq!(coming(), Coming::Late);
+        assert!(!looks_away(Away::Word) && begins().is_some(), "it may come sooner by now");
+        timed(began.saturating_sub(QUICK + 1), true);
+        assert!(looks_away(Away::Word) && !looks_away(Away::No));
+    }
+}
