@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Presence, Subject};
-use deck_segment::attach::Attach;
 use deck_segment::{Buffer, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabouts, fork, now_ns, point};
@@ -24,7 +23,6 @@ use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabo
 use super::absent;
 use super::board::{Board, INLINE, Said};
 use super::call::{Call, Kind};
-use super::choose::Layout;
 use super::join::{self, Joined};
 use super::lending::Lending;
 use super::parties::Parties;
@@ -34,6 +32,10 @@ use super::protocols::teams::Teams;
 use super::reductions::neighbours;
 use super::retired;
 use super::room::Room;
+
+use attached::Attaching;
+use flowing::Flowing;
+use running_ahead::Comparison;
 
 pub use attached::LOOK;
 pub use contribution::Contribution;
@@ -66,12 +68,7 @@ pub struct Member {
     pub nodes: Vec<NodeId>,
     /// The segments of the members' nodes that this one has met: of the first ones, until it has met all.
     segments: Vec<Arc<Segment>>,
-    /// The processes of all members, if this one may read their memory; and what this one may tell the others to read,
-    /// once that is known.
-    processes: Vec<u32>,
-    attach: Option<Attach>,
-    /// The last phase before this one had met the nodes of all: in the next one all have.
-    met_in: u64,
+    attaching: Attaching,
     /// Trials of ways of which it has told the others.
     trials: u64,
     parties: Parties,
@@ -86,24 +83,11 @@ pub struct Member {
     said: Vec<(u64, u64)>,
     /// How far the looks at what is awaited have come.
     looked: AtomicU64,
-    /// By how many phases members may be ahead of others, and if they may: what the present wait is for, ...
+    /// By how many phases members may be ahead of others, and if they may: what the present wait is for.
     ahead: Ahead,
     awaited: Awaited,
-    /// ... to which phase all have come as far as this member knows, and up to which it has compared what all said.
-    settled: u64,
-    compared: u64,
-    /// Differences of which this member has been told already: a bit for each of the last phases.
-    told: u64,
-    /// One that is yet to be told.
-    late: Option<Error>,
-    /// Whom the present wait is for as well: this member has something to do when one of them has come and given so
-    /// much, even if others have not.
-    early: Vec<(u32, u64)>,
-    /// The pieces of the present phase, while they flow.
-    flow: Option<Flow>,
-    /// Pieces of all calls before, and how long those of the last one were.
-    pieces: u64,
-    layout: Layout,
+    comparison: Comparison,
+    flowing: Flowing,
     /// So many waits will do without a brief look: the last one was in vain.
     without_look: u32,
     spread: Spread,
@@ -149,9 +133,7 @@ impl Member {
             index,
             nodes,
             segments: Vec::new(),
-            processes: Vec::new(),
-            attach: None,
-            met_in: 0,
+            attaching: Attaching::default(),
             trials: 0,
             parties,
             teams,
@@ -161,14 +143,8 @@ impl Member {
             looked: AtomicU64::new(0),
             ahead,
             awaited: Awaited::all(0),
-            settled: 0,
-            compared: 0,
-            told: 0,
-            late: None,
-            early: Vec::new(),
-            flow: None,
-            pieces: 0,
-            layout: Layout::default(),
+            comparison: Comparison::default(),
+            flowing: Flowing::default(),
             without_look: 0,
             spread: Spread::new(WAITS_PER_LOOK_AROUND),
             shares_cores: false,
@@ -207,7 +183,7 @@ impl Member {
             if self.has_met() {
                 self.tell_what_it_reads();
                 self.tell_met();
-                self.met_in = self.phase;
+                self.attaching.met_in = self.phase;
             }
         }
         Ok(())
@@ -355,7 +331,7 @@ impl Member {
     #[inline]
     fn begin_wait(&mut self) {
         self.looked.store(0, Ordering::Relaxed);
-        self.early.clear();
+        self.flowing.early.clear();
         self.look_again_for_the_lost();
     }
 
@@ -375,8 +351,8 @@ impl Member {
     /// What the present wait is for is there.
     #[inline]
     fn can_go_on(&self) -> bool {
-        match &self.flow {
-            None => self.is_complete() || self.early.iter().any(|early| self.has_come_early(*early)),
+        match &self.flowing.now {
+            None => self.is_complete() || self.flowing.early.iter().any(|early| self.has_come_early(*early)),
             Some(flow) => flow.is_ready(self.index, |index| self.board.counts(index)),
         }
     }
@@ -503,9 +479,9 @@ impl Waiting for Arriving<'_> {
         if since_ns.get() == 0 {
             since_ns.set(now_ns());
         }
-        let (Member { name, board, nodes, index, flow, .. }, awaited) = (member, member.awaited());
+        let (Member { name, board, nodes, index, flowing, .. }, awaited) = (member, member.awaited());
         let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
-        let how = flow.as_ref().map_or_else(|| awaited.facts(), Flow::facts);
+        let how = flowing.now.as_ref().map_or_else(|| awaited.facts(), Flow::facts);
         let about = About { since_ns: since_ns.get(), ..About::new(Goal::Collective, name) };
         Some(about.with(facts.into_iter().chain([*kind as u64]).chain(how)))
     }

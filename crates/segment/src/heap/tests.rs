@@ -7,6 +7,7 @@ use super::*;
 use crate::Region;
 use crate::buffer::BufferName;
 use crate::caches;
+use crate::huge::HugePages;
 use crate::layout::LINE;
 
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {

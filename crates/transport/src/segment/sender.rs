@@ -11,24 +11,28 @@
 
 use std::sync::Arc;
 
-use deck_segment::fabric::{Line, Slots};
-use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
+use deck_segment::fabric::Slots;
+use deck_segment::layout::{LINE, SLOT_CONTENT};
 use deck_segment::{Fetching, MappedSlots, Region, Remote, Words};
-use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use deck_sync::{Biased, Error, NodeId, Spot, barrier, point};
+use deck_sync::atomic::{AtomicU32, AtomicU64};
+use deck_sync::{Biased, Error, NodeId};
 
 use super::baton::Baton;
 use super::packed::Packed;
 use super::packet::{self, Label};
-use super::ring::{Position, RingPlace, Shape, Stamp, credit, hot};
-use crate::parcel::{BYTES, Parcel, Small};
+use super::ring::{Position, RingPlace, Shape, Stamp};
+use crate::parcel::Parcel;
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
 use passing::Passing;
 use zero_copy::InFlight;
 
+pub use ending::Ending;
+
 mod at_once;
+mod ending;
 mod passing;
+mod publishing;
 mod room;
 mod zero_copy;
 
@@ -47,16 +51,6 @@ pub enum Refusal {
     Lost,
     /// It can never be posted like this.
     Failed(Error),
-}
-
-/// How a ring ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Ending {
-    /// The mail box was closed.
-    Closed = 1,
-    /// Its node died.
-    Lost = 2,
 }
 
 /// The sending end of one ring.
@@ -262,22 +256,6 @@ impl<R: Remote> Sender<R> {
         self.slots.mapped().filter(|_| self.shape.shares_slots)
     }
 
-    /// The line of content that fits into one, but for its last word, and that: where the content lies, or in `memory`
-    /// if it has to be collected.
-    #[inline]
-    fn line<'a>(parcel: &'a Parcel, stamp: Stamp, memory: &'a mut Option<Line>) -> (&'a Line, u64) {
-        match parcel.inline_line().filter(|_| parcel.runs() == 0) {
-            Some(line) if parcel.element() == BYTES => {
-                (line, packet::short_word(line[LINE_WORDS - 1], parcel.size(), stamp))
-            }
-            Some(line) => (line, packet::typed_word(&Label::of(parcel), stamp)),
-            None => {
-                let line = memory.insert(packet::collected_line(parcel, stamp));
-                (line, line[LINE_WORDS - 1])
-            }
-        }
-    }
-
     /// As [`Sender::post`], where [`Sender::post_quickly`] has nothing to offer. Not inlined: the fast path would pay
     /// for its stack frame.
     ///
@@ -338,164 +316,5 @@ impl<R: Remote> Sender<R> {
         // SAFETY: content and runs are readable there, as long as parcel and memory live.
         unsafe { self.publish_beside(posting, &label, place, data) };
         Ok(Protocol::Buffered)
-    }
-
-    /// Writes the content of a buffered message to its place in the area, as [`Sender::find_area`] has found it, and
-    /// tells of it.
-    ///
-    /// # Safety
-    /// `data` is readable for what the label needs.
-    #[inline(always)]
-    unsafe fn publish_beside(
-        &self,
-        posting: &mut Posting,
-        label: &Label,
-        (line, area_end): (u32, u32),
-        data: *const u8,
-    ) {
-        let offset = self.area + line as usize * LINE;
-        // SAFETY: `data` is readable for what the label needs (caller).
-        unsafe { self.remote.write_bytes(offset, data, packet::needed(label) as usize) };
-        self.remote.flush();
-        posting.area = area_end;
-        self.publish_line(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
-    }
-
-    #[inline]
-    fn publish_line(&self, posting: &mut Posting, line: &Line) {
-        self.publish(posting, line, line[LINE_WORDS - 1]);
-    }
-
-    /// Publishes content that fits into a line.
-    #[inline]
-    fn publish_short(&self, posting: &mut Posting, parcel: &Parcel) {
-        let mut memory = None;
-        let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
-        self.publish(posting, line, last);
-    }
-
-    /// As [`Sender::publish_line`], with another last word.
-    #[inline]
-    fn publish(&self, posting: &mut Posting, line: &Line, last: u64) {
-        point("post/reserved");
-        // Release (in the fabric): pairs with: ring/slot.
-        self.slots.write(posting.position, line, last);
-        self.leave_slot(posting);
-    }
-
-    /// As [`Sender::publish`], for content with its runs that is too long for a line.
-    ///
-    /// # Safety
-    /// `data` is readable for what the label needs.
-    #[inline(always)]
-    unsafe fn publish_wide(&self, posting: &mut Posting, label: &Label, data: *const u8) {
-        point("post/reserved");
-        let last = packet::wide_word(label, posting.stamp);
-        // Release (in the fabric): pairs with: ring/slot.
-        // SAFETY: `data` is readable for what the label needs (caller).
-        unsafe { self.slots.write_whole(posting.position, data, packet::needed(label) as usize, last) };
-        self.leave_slot(posting);
-    }
-
-    /// All of a slot was written.
-    #[inline(always)]
-    fn leave_slot(&self, posting: &mut Posting) {
-        posting.open = Packed::NONE;
-        self.next_slot(posting);
-        self.announce();
-    }
-
-    /// Adds a small message to the slot before, or begins another one with it. False if there is none.
-    #[inline(always)]
-    fn pack(&self, posting: &mut Posting, slots: &MappedSlots, small: Small) -> bool {
-        point("post/reserved");
-        let (position, packed) = match posting.open.and(small.size(), small.element) {
-            Some(added) => (posting.position.wrapping_sub(1), added),
-            None if posting.room == 0 => return false,
-            None => {
-                let (position, packed) = (posting.position, Packed::first(small.size(), small.element, posting.stamp));
-                self.next_slot(posting);
-                (position, packed)
-            }
-        };
-        posting.open = packed;
-        let line = slots.line(position);
-        // Relaxed: ordered by the release of the last word.
-        line[packed.last()].store(small.word, Ordering::Relaxed);
-        // Release: pairs with: ring/slot.
-        line[LINE_WORDS - 1].store(packed.word(), Ordering::Release);
-        self.announce();
-        self.traffic.count(Protocol::Short, small.size());
-        true
-    }
-
-    #[inline]
-    fn next_slot(&self, posting: &mut Posting) {
-        posting.position = posting.position.wrapping_add(1);
-        posting.stamp = Stamp::of(posting.position, self.count);
-        posting.room -= 1;
-    }
-
-    /// A message is in the ring.
-    #[inline]
-    fn announce(&self) {
-        if !R::IS_MAPPED {
-            self.remote.flush();
-        }
-        point("post/published");
-        // Light fence: pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or
-        // we see the mark.
-        barrier::light();
-        let hot = self.credit.get(credit::HOT).load(Ordering::Relaxed);
-        if hot != hot::YES {
-            self.call(hot);
-        }
-    }
-
-    /// The receiver does not find it by itself, or not at once.
-    #[cold]
-    fn call(&self, hot: u64) {
-        if hot == hot::NO {
-            self.place.bell.ring(&self.remote);
-        } else {
-            self.remote.call(Spot::of_word(hot));
-        }
-    }
-
-    /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given
-    /// up, waiting threads are told. Returns the position behind the last message that was ever posted; nothing is
-    /// written to the receiver's memory afterwards.
-    pub fn end(&self, ending: Ending) -> Position {
-        let mut posting = self.posting.lock_as_guest();
-        self.note_ending(&mut posting, ending);
-        self.give_up(&mut posting, ending);
-        let tail = posting.position;
-        drop(posting);
-        self.room().notify();
-        tail
-    }
-
-    /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its
-    /// job, and the receiver is still to retrieve it. This node holds none of it from now on.
-    pub fn stop(&self, ending: Ending) {
-        let mut posting = self.posting.lock_as_guest();
-        self.note_ending(&mut posting, ending);
-        self.abandon(&mut posting);
-        drop(posting);
-        self.room().notify();
-    }
-
-    fn note_ending(&self, posting: &mut Posting, ending: Ending) {
-        posting.end();
-        let _ = self.ended.compare_exchange(0, ending as u32, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// How the ring ended, if it did.
-    pub fn ended(&self) -> Option<Ending> {
-        match self.ended.load(Ordering::Relaxed) {
-            1 => Some(Ending::Closed),
-            2 => Some(Ending::Lost),
-            _ => None,
-        }
     }
 }

@@ -20,20 +20,34 @@ pub const LOOK: usize = 1 << 20;
 const CANNOT: u64 = 1;
 const READS_ALL: u64 = 2;
 
+/// What a member knows of reading programs' memory.
+#[derive(Default)]
+pub struct Attaching {
+    /// The processes of all members, if this one may read their memory.
+    processes: Vec<u32>,
+    /// What this one may tell the others to read, once that is known.
+    may: Option<Attach>,
+    /// The last phase before this one had met the nodes of all: in the next one all have.
+    pub met_in: u64,
+}
+
 impl Member {
     /// Tells the others whether this member can read the memory of all of them, once it has met their nodes.
     pub(super) fn tell_what_it_reads(&mut self) {
         let table = self.membership().table();
         let may_be = self.node.attach() != Attach::Never;
         let processes = self.nodes.iter().map(|node| table.pid_here(*node).filter(|_| may_be));
-        self.processes = processes.collect::<Option<Vec<u32>>>().unwrap_or_default();
+        self.attaching.processes = processes.collect::<Option<Vec<u32>>>().unwrap_or_default();
         // The threads of its own node lay their arrays out for it.
-        let others =
-            self.nodes.iter().zip(&self.processes).filter(|(node, _)| **node != self.nodes[self.index as usize]);
+        let others = self
+            .nodes
+            .iter()
+            .zip(&self.attaching.processes)
+            .filter(|(node, _)| **node != self.nodes[self.index as usize]);
         let mut others: Vec<u32> = others.map(|(_, process)| *process).collect();
         others.sort_unstable();
         others.dedup();
-        let reads_all = !self.processes.is_empty() && others.into_iter().all(attach::is_allowed);
+        let reads_all = !self.attaching.processes.is_empty() && others.into_iter().all(attach::is_allowed);
         // Relaxed: published by coming to the next phase (meeting/flag, ahead/told).
         self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
     }
@@ -41,10 +55,10 @@ impl Member {
     /// May this member tell the others to read its program's memory? Not before all have said that they can. They do
     /// before they come to the same phase, so all members know it from the same call on.
     pub fn attach(&mut self) -> Attach {
-        if let Some(known) = self.attach {
+        if let Some(known) = self.attaching.may {
             return known;
         }
-        if self.phase == self.met_in {
+        if self.phase == self.attaching.met_in {
             return Attach::Never;
         }
         // Relaxed: as above.
@@ -52,7 +66,7 @@ impl Member {
         let least = told.min().unwrap_or(0);
         let attach = if least == READS_ALL { self.node.attach() } else { Attach::Never };
         // It may be in that phase still, with a call that was started.
-        self.attach = (least != 0).then_some(attach);
+        self.attaching.may = (least != 0).then_some(attach);
         attach
     }
 
@@ -89,7 +103,7 @@ impl Member {
             }
             return Ok(());
         }
-        let process = self.processes.get(index as usize).copied().ok_or(Errno::PERM);
+        let process = self.attaching.processes.get(index as usize).copied().ok_or(Errno::PERM);
         let mut lies_at = 0;
         let read = relocation::read_settled(self.board.place_said(index, phase), |place| {
             lies_at = place;

@@ -11,11 +11,24 @@ use super::super::protocols::flow::{Counts, Flow};
 use super::super::protocols::teams::Teams;
 use super::{Contribution, Member};
 
+/// What flows at a member.
+#[derive(Default)]
+pub struct Flowing {
+    /// The pieces of the present phase, while they flow.
+    pub now: Option<Flow>,
+    /// Pieces of all calls before, and how long those of the last one were.
+    pieces: u64,
+    layout: Layout,
+    /// Whom the present wait is for as well: this member has something to do when one of them has come and given so
+    /// much, even if others have not.
+    pub early: Vec<(u32, u64)>,
+}
+
 impl Member {
     /// The `count` pieces of the call that comes next.
     pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
-        let begin = self.pieces;
-        let floor = if layout == self.layout { 0 } else { begin };
+        let begin = self.flowing.pieces;
+        let floor = if layout == self.flowing.layout { 0 } else { begin };
         let (members, end, slots) = (self.size(), begin + count, layout.slots);
         Flow { course, members, begin, end, slots, floor, teams: None, lends: false, in_turn: false }
     }
@@ -68,12 +81,12 @@ impl Member {
     /// Before all have come to the present phase, waits are also until one of these has come and given the pieces
     /// before `number`; the first that has.
     pub fn await_early(&mut self, indexes: impl Iterator<Item = u32>, number: u64) -> Option<u32> {
-        self.early.clear();
+        self.flowing.early.clear();
         // Where parties count, nobody is told of one member alone.
         if self.parties.firsts.is_none() {
-            self.early.extend(indexes.map(|index| (index, number)));
+            self.flowing.early.extend(indexes.map(|index| (index, number)));
         }
-        self.early.iter().find(|early| self.has_come_early(**early)).map(|(index, _)| *index)
+        self.flowing.early.iter().find(|early| self.has_come_early(**early)).map(|(index, _)| *index)
     }
 
     /// It has come to the present phase and given so much: what it has said and given is visible.
@@ -86,12 +99,12 @@ impl Member {
 
     /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.
     pub fn begin_flow(&mut self, flow: Flow, layout: Layout) {
-        (self.flow, self.layout) = (Some(flow), layout);
+        (self.flowing.now, self.flowing.layout) = (Some(flow), layout);
         self.begin_wait();
     }
 
     /// This member has done its part.
     pub fn end_flow(&mut self, flow: &Flow) {
-        (self.flow, self.pieces) = (None, flow.end);
+        (self.flowing.now, self.flowing.pieces) = (None, flow.end);
     }
 }

@@ -11,7 +11,7 @@ use super::Member;
 impl Member {
     /// Is member `index` one of those for whom the present wait waits?
     pub(super) fn is_missing(&self, index: u32) -> bool {
-        match &self.flow {
+        match &self.flowing.now {
             None => {
                 let Awaited { phase, course } = self.awaited();
                 course.sources(self.index, self.size()).contains(&index) && !self.board.has_said(index, phase)
@@ -63,13 +63,15 @@ impl Member {
     /// a phase that was said need not be counted.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
-        let is_needed = |index| match &self.flow {
+        let is_needed = |index| match &self.flowing.now {
             None => self.is_missing(index),
             Some(flow) => flow.is_needed(index, |index| self.board.counts(index)),
         };
         self.those(|index| match self.board.place(index) {
             Place::Present(node) => match table.state(node) {
-                Some(NodeState::Left) if self.parties.firsts.is_none() || self.flow.is_some() => is_needed(index),
+                Some(NodeState::Left) if self.parties.firsts.is_none() || self.flowing.now.is_some() => {
+                    is_needed(index)
+                }
                 _ => !table.is_live(node),
             },
             Place::Left(_) | Place::Free => is_needed(index),
@@ -82,7 +84,7 @@ impl Member {
 
     /// Whom an error names when a wait ends before all have come.
     pub(super) fn absent(&self) -> Vec<Absent> {
-        if self.ahead.is_none() || self.flow.is_some() {
+        if self.ahead.is_none() || self.flowing.now.is_some() {
             return self.those(|index| self.is_missing(index));
         }
         let behind = self.behind();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_mudeck::{ErrorKind, Result};
+use deck_mudeck::{Error, ErrorKind, Result};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, cancellation};
 
@@ -17,6 +17,19 @@ use super::Member;
 const MET: u64 = 1;
 /// How long joining waits for others to meet all: it takes less, unless a node is stopped.
 const MET_WITHIN: Duration = Duration::from_millis(100);
+
+/// What a member knows of others that are behind it.
+#[derive(Default)]
+pub struct Comparison {
+    /// To which phase all have come as far as this member knows.
+    settled: u64,
+    /// Up to which phase it has compared what all said.
+    compared: u64,
+    /// Differences of which this member has been told already: a bit for each of the last phases.
+    told: u64,
+    /// One that is yet to be told.
+    late: Option<Error>,
+}
 
 impl Member {
     /// From now on this member can read what others give, even when they are gone. No call goes on before all have said
@@ -73,19 +86,19 @@ impl Member {
             None => self.phase,
             Some(0) => self.ahead.floor(next),
             Some(bytes) => {
-                let Member { board, room, settled, index, nodes, phase: said, .. } = self;
+                let Member { board, room, comparison, index, nodes, phase: said, .. } = self;
                 let told = |index, phase| board.told(index, phase);
                 let sources = Course::Between.sources(*index, nodes.len() as u32);
                 // Also this member, which has said nothing yet in the next phase.
                 let have_come = |phase| {
-                    phase <= *settled
+                    phase <= comparison.settled
                         || phase <= *said && Awaited::all(phase).have_come(*index, sources.clone(), told, &mut 0)
                 };
                 self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
             }
         };
         let floor = floor.max(MET);
-        if floor > self.settled {
+        if floor > self.comparison.settled {
             if self.awaited != Awaited::all(floor) {
                 self.awaited = Awaited::all(floor);
                 // Relaxed: for whoever asks why nothing more comes from this member.
@@ -95,7 +108,7 @@ impl Member {
             if !self.have_come() {
                 return false;
             }
-            self.settled = floor;
+            self.comparison.settled = floor;
         }
         self.compare_to(floor);
         true
@@ -106,20 +119,20 @@ impl Member {
     #[inline(never)]
     pub fn settle_meanwhile(&mut self) {
         let sources = Course::Between.sources(self.index, self.size());
-        while self.settled + 1 < self.phase {
-            let next = Awaited::all(self.settled + 1);
+        while self.comparison.settled + 1 < self.phase {
+            let next = Awaited::all(self.comparison.settled + 1);
             if !next.have_come(self.index, sources.clone(), |index, phase| self.board.told(index, phase), &mut 0) {
                 break;
             }
-            self.settled += 1;
+            self.comparison.settled += 1;
         }
-        self.compare_to(self.settled);
+        self.compare_to(self.comparison.settled);
     }
 
     fn compare_to(&mut self, phase: u64) {
-        while self.compared < phase {
-            self.compared += 1;
-            self.compare_late(self.compared);
+        while self.comparison.compared < phase {
+            self.comparison.compared += 1;
+            self.compare_late(self.comparison.compared);
         }
     }
 
@@ -131,12 +144,12 @@ impl Member {
     /// All have come to the present phase, and this member has compared what they said.
     #[inline]
     pub fn settle(&mut self) {
-        (self.settled, self.compared) = (self.phase, self.phase);
+        (self.comparison.settled, self.comparison.compared) = (self.phase, self.phase);
     }
 
     /// This member is told now that what others said in the present phase differs.
     pub fn tell_now(&mut self) {
-        self.told |= 1 << (self.phase % 64);
+        self.comparison.told |= 1 << (self.phase % 64);
     }
 
     /// At the end of a call.
@@ -145,14 +158,14 @@ impl Member {
     /// `Invalid`, once, if an earlier call differed and that is yet to be told: this one was carried out.
     #[inline]
     pub fn tell_late(&mut self) -> Result<()> {
-        self.late.take().map_or(Ok(()), Err)
+        self.comparison.late.take().map_or(Ok(()), Err)
     }
 
     /// Compares what all said in an earlier phase, in which this member waited for some of them only.
     fn compare_late(&mut self, phase: u64) {
         let bit = 1 << (phase % 64);
-        let is_told = self.told & bit != 0;
-        self.told &= !bit;
+        let is_told = self.comparison.told & bit != 0;
+        self.comparison.told &= !bit;
         let is_alike = |index| {
             let said = self.board.heard(index, phase);
             (said.call, said.length) == self.said[self.ahead.line(phase)]
@@ -163,7 +176,7 @@ impl Member {
         if let Some(error) = difference(self, phase, 0, 0..self.size())
             && !is_told
         {
-            self.late.get_or_insert(error.context("an earlier call differed"));
+            self.comparison.late.get_or_insert(error.context("an earlier call differed"));
         }
     }
 

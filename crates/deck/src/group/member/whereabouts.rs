@@ -17,7 +17,7 @@ impl Member {
         if own.load(Ordering::Relaxed) != core {
             own.store(core, Ordering::Relaxed);
         }
-        let looked = if self.flow.is_some() { 0 } else { self.looked.load(Ordering::Relaxed) as u32 };
+        let looked = if self.flowing.now.is_some() { 0 } else { self.looked.load(Ordering::Relaxed) as u32 };
         let mut whereabouts = Whereabouts::Elsewhere;
         for index in (looked..self.size()).filter(|index| *index != self.index && self.is_missing(*index)) {
             match self.board.core(index).load(Ordering::Relaxed) {
