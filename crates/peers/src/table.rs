@@ -121,7 +121,7 @@ impl Table {
     /// The table of the new job `job` (empty if it has no name) that expects `expected` nodes at least.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`], or [`ErrorKind::Invalid`] for a name over [`JOB_BYTES_MAX`] bytes.
+    /// [`ErrorKind::NoMemory`], or [`ErrorKind::Invalid`] for a name of more than 63 bytes.
     pub fn create(job: &str, expected: u32) -> Result<Table> {
         if job.len() > JOB_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, format!("a job's name has at most {JOB_BYTES_MAX} bytes")));
