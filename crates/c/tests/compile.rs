@@ -247,6 +247,11 @@ fn a_killed_holder_of_a_mutex_is_told_and_its_segment_lives_on() {
 }
 
 #[test]
+fn nothing_of_the_library_stands_where_programs_print() {
+    tell("unheard");
+}
+
+#[test]
 fn a_node_lives_from_init_to_done_and_not_in_a_forked_child() {
     run("tests/life.c");
 }

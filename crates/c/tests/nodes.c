@@ -2,7 +2,9 @@
    are split before either joins, and meet through DECK_JOB; node 0 is the parent. Pipes order what they do. */
 #define _GNU_SOURCE
 #include "check.h"
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 
 static deck_msg_t *message;
@@ -303,6 +305,49 @@ static void holder(void) {
   EXPECT(DECK_E_TIMEOUT, deck_counter_wait(n, 1, NULL, 10));
 }
 
+/* With its standard descriptors closed, for whatever comes by them now. Errors can be told all the same. */
+static int errors;
+
+static void close_standard(void) {
+  errors = fcntl(2, F_DUPFD_CLOEXEC, 100);
+  CHECK(errors >= 0);
+  for (int fd = 0; fd <= 2; fd++) close(fd);
+}
+
+static void check_standard(void) {
+  bool closed = true;
+  for (int fd = 0; fd <= 2; fd++) closed &= fcntl(fd, F_GETFD) == -1;
+  CHECK(dup2(errors, 2) == 2);
+  CHECK(closed);
+}
+
+static void meet_unheard(int number) {
+  deck_mbox_t *own, *theirs;
+  deck_segment_t *s;
+  close_standard();
+  join(number);
+  EXPECT(DECK_OK, deck_mbox_create(&own, number == 0 ? "parent" : "child"));
+  CHECK(deck_mbox_fd(own) > 2);
+  if (number == 0) say(to_child);
+  EXPECT(DECK_OK, deck_mbox_clone(&theirs, number == 0 ? "child" : "parent", 10000));
+  EXPECT(DECK_OK, post(theirs, 3 << 20, 1000));
+  retrieve(own, 3 << 20);
+  EXPECT(DECK_OK, number == 0 ? deck_segment_create(&s, "board", 100, 0) : deck_segment_open(&s, "board", 10000));
+  check_standard();
+}
+
+static void unheard_child(void) {
+  meet_unheard(1);
+  say(to_parent);
+  pause();
+}
+
+static void unheard(void) {
+  meet_unheard(0);
+  hear(to_parent);
+  end_child(SIGKILL);
+}
+
 static const struct {
   const char *name;
   void (*parent)(void), (*child)(void);
@@ -313,6 +358,7 @@ static const struct {
   {"frozen", frozen, frozen_child},
   {"group", group, group_child},
   {"holder", holder, holder_child},
+  {"unheard", unheard, unheard_child},
 };
 
 int main(int argc, char **argv) {

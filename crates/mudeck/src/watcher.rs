@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::locks::lock;
 use deck_sync::{Crowd, Deadline, Error, Event, Result, Service, Waiting};
 use rustix::event::EventfdFlags;
@@ -42,6 +43,7 @@ impl Watch {
         let mut fd = lock(&self.fd);
         if fd.is_none() {
             let new = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .and_then(beyond_standard)
                 .map_err(|errno| Error::system("making a descriptor for a mail box", errno.raw_os_error()))?;
             *fd = Some(Descriptor { fd: new, is_readable: false });
             // Release: pairs with: watcher/fd. Whoever sees it finds the descriptor.

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deck_segment::Seat;
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service};
 use rustix::io::Errno;
@@ -322,12 +323,12 @@ impl State {
         let Some(listener) = &self.listener else { return };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         // One at a time: the listener stays readable while more are waiting.
-        let accepted = match rustix::net::accept_with(listener, flags) {
+        let accept = || rustix::net::accept_with(listener, flags).and_then(beyond_standard);
+        let accepted = match accept() {
             // It would stay readable, and this thread would run in circles: the next one is let in to be sent away.
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.spare = [const { None }; 2];
-                let accepted = rustix::net::accept_with(listener, flags);
-                match accepted {
+                match accept() {
                     Ok(fd) => self.have_no_descriptor_for(fd),
                     Err(errno) => self.stop_listening(errno),
                 }

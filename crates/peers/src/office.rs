@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Error, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ impl Office {
         // taken by it.
         let path = format!("/proc/self/fd/{}", table.as_fd().as_raw_fd());
         let own = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(beyond_standard)
             .map_err(|errno| Error::system("opening the job's table by /proc/self/fd", errno.raw_os_error()))?;
         match rustix::fs::flock(&own, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Office { _lock: ParentOnly::new(own) })),

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ impl Poll {
     /// # Errors
     /// [`ErrorKind::System`](deck_sync::ErrorKind::System).
     pub fn new() -> Result<Poll> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(beyond_standard);
         epoll.map(Poll).map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))
     }
 

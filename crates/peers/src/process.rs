@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -101,7 +102,7 @@ fn is_another(word: u64, pid: u32) -> bool {
 pub fn open(word: u64) -> Option<Result<OwnedFd, Errno>> {
     pid_here(word).map(|pid| {
         let known = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
-        let process = pidfd_open(known, PidfdFlags::empty())?;
+        let process = pidfd_open(known, PidfdFlags::empty()).and_then(beyond_standard)?;
         // Looked at after it was opened: it is the one that the handle is of, or one that came later still.
         if is_another(word, pid) { Err(Errno::SRCH) } else { Ok(process) }
     })

@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -18,6 +19,7 @@ fn address(job: &str) -> Result<SocketAddrUnix> {
 fn socket() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .and_then(beyond_standard)
         .map_err(|errno| Error::system("making a socket", errno.raw_os_error()))
 }
 

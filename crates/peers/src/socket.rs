@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -58,6 +59,7 @@ pub enum Received {
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .and_then(|(one, other)| Ok((beyond_standard(one)?, beyond_standard(other)?)))
         .map_err(|errno| Error::system("making a pair of sockets", errno.raw_os_error()))
 }
 
@@ -168,8 +170,10 @@ impl Socket {
         let mut passed = None;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                // Anything beyond the first is closed here.
-                descriptors.for_each(|fd| drop(passed.replace(fd)));
+                // Anything but the last is closed here.
+                for fd in descriptors {
+                    passed = Some(beyond_standard(fd)?);
+                }
             }
         }
         // That is also what is read of a frame without bytes.

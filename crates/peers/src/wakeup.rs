@@ -2,12 +2,14 @@
 
 use std::os::fd::OwnedFd;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Error, Result};
 use rustix::event::EventfdFlags;
 
 /// A new one, not rung.
 pub fn new() -> Result<OwnedFd> {
     rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .and_then(beyond_standard)
         .map_err(|errno| Error::system("making an eventfd", errno.raw_os_error()))
 }
 

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use deck_sync::descriptor::beyond_standard;
 use deck_sync::{Deadline, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -52,6 +53,7 @@ impl Segment {
         })?;
         limits::check_file_size(bytes)?;
         let fd = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .and_then(beyond_standard)
             .map_err(|errno| Error::system(format!("creating the shared memory {label}"), errno.raw_os_error()))?;
         rustix::fs::ftruncate(&fd, bytes as u64)
             .and_then(|()| rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL))

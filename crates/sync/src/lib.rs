@@ -16,6 +16,7 @@ pub mod cancellation;
 mod cell;
 mod crowd;
 mod deadline;
+pub mod descriptor;
 #[cfg(not(loom))]
 mod ending;
 mod error;
