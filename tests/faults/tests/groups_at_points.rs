@@ -203,6 +203,29 @@ fn a_member_killed_while_it_joins_makes_room_for_another() {
     }
 }
 
+/// Nobody comes or goes afterwards, who would make those look again that wait.
+#[test]
+fn a_member_that_takes_its_place_at_a_board_whose_node_has_died_goes_to_the_next_one() {
+    let job = Job::launched(PROGRAM);
+    let late = job.node_with(&[("DECK_POINT", "group/locked:1:stop")]);
+    let [victim, waiting, next] = job.nodes();
+    victim.tell_and_see_waiting("g", "join-group g 3 0 20000");
+    waiting.tell_and_see_waiting("g", "join-group g 3 1 20000");
+    late.tell("g", "join-group g 3 2 20000");
+    late.await_stop();
+    victim.kill();
+    while next.state(victim.number()) != "Lost" {
+        std::thread::yield_now();
+    }
+    late.go_on();
+    next.tell("g", "join-group g 3 0 20000");
+    for member in [&waiting, &late, &next] {
+        member.answer("g").unwrap().result.unwrap();
+    }
+    drop((late, waiting, next, victim));
+    job.end();
+}
+
 /// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its
 /// joining.
 #[test]

@@ -136,14 +136,16 @@ impl Joining<'_> {
                 return Err(Error::new(ErrorKind::Timeout, self.what()).with_remedy(remedy));
             }
             looks += 1;
+            // Before anybody's life is looked at: whoever dies later than that look is noticed by the wait.
+            let changes = self.membership().table().changes();
             let (admitted, region) = match self.find() {
-                Some(found) => (self.join_at(found, since_ns, deadline)?, None),
+                Some(found) => (self.join_at(found, since_ns, changes, deadline)?, None),
                 None => self.open()?.unzip(),
             };
             let Some((board, index)) = admitted else { continue };
             point("group/admitted");
             let formed = self
-                .wait_for_all(&board, index, since_ns, deadline)
+                .wait_for_all(&board, index, since_ns, changes, deadline)
                 .map(|is_formed| if is_formed { self.nodes(&board, index) } else { None });
             if let Ok(Some(nodes)) = formed {
                 return Ok(Joined { board, index, nodes, region });
@@ -201,7 +203,13 @@ impl Joining<'_> {
 
     /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that
     /// has ended.
-    fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
+    fn join_at(
+        &self,
+        found: MailboxId,
+        since_ns: u64,
+        changes: u64,
+        deadline: Deadline,
+    ) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
         let segment = match segment_of(membership, found.owner, deadline.to_be_answered()) {
             Ok(segment) => segment,
@@ -229,7 +237,9 @@ impl Joining<'_> {
         drop(locked);
         match admission {
             Admission::Again => Ok(None),
-            Admission::Later(incarnation) => self.wait_for_end(&board, incarnation, since_ns, deadline).map(|()| None),
+            Admission::Later(incarnation) => {
+                self.wait_for_end(&board, incarnation, since_ns, changes, deadline).map(|()| None)
+            }
             Admission::At(index) => Ok(Some((board, index))),
         }
     }
@@ -301,12 +311,19 @@ impl Joining<'_> {
         about.with(board.facts(board.members(), 0, index))
     }
 
-    /// Waits until the group is formed; false if its board is lost and all has to begin anew.
-    fn wait_for_all(&self, board: &Board, index: u32, since_ns: u64, deadline: Deadline) -> Result<bool> {
+    /// Waits until the group is formed; false if its board is lost and all has to begin anew. `changes` had the table
+    /// before the board was looked at.
+    fn wait_for_all(
+        &self,
+        board: &Board,
+        index: u32,
+        since_ns: u64,
+        mut changes: u64,
+        deadline: Deadline,
+    ) -> Result<bool> {
         let membership = self.membership();
         let about = self.about(board, index, since_ns);
         loop {
-            let changes = membership.table().changes();
             let incarnation = board.incarnation();
             let mut forming = Forming { board, wanted: State::Formed, incarnation, membership, changes, about };
             let events = [board.joining(), membership.table().changed()];
@@ -315,6 +332,7 @@ impl Joining<'_> {
                 Ok(false) => None,
                 Err(interrupted) => Some(interrupted),
             };
+            changes = membership.table().changes();
             let locked = lock_in_any_case(membership, self.name, board);
             if board.state() == State::Formed {
                 if interrupted == Some(Interrupted::Cancelled) {
@@ -356,10 +374,16 @@ impl Joining<'_> {
     }
 
     /// Waits until the last group of that name has ended, which had this incarnation of the board: another one may have
-    /// it already.
-    fn wait_for_end(&self, board: &Board, incarnation: u64, since_ns: u64, deadline: Deadline) -> Result<()> {
+    /// it already. `changes` had the table before the board was looked at.
+    fn wait_for_end(
+        &self,
+        board: &Board,
+        incarnation: u64,
+        since_ns: u64,
+        changes: u64,
+        deadline: Deadline,
+    ) -> Result<()> {
         let membership = self.membership();
-        let changes = membership.table().changes();
         let about = self.about(board, board.members(), since_ns);
         let mut forming = Forming { board, wanted: State::Over, incarnation, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
