@@ -243,6 +243,32 @@ fn a_node_that_leaves_with_a_mutex_leaves_it_to_the_next_who_is_told() {
 }
 
 #[test]
+fn a_node_that_never_had_the_mutex_and_leaves_while_its_threads_wait_for_it_is_no_dead_holder() {
+    let (broker, [stays]) = job();
+    let mutex = Mutex::open(&stays, "m").unwrap();
+    for _ in 0..300 {
+        let leaves = Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap();
+        thread::scope(|scope| {
+            let guard = mutex.lock(SOON).unwrap();
+            let waiters: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| Mutex::open(&leaves, "m")?.lock_unguarded(FOREVER).map(|()| "held")))
+                .collect();
+            let leaving = scope.spawn(|| leaves.clone().leave().unwrap());
+            drop(guard);
+            let told = match mutex.lock(SOON) {
+                Ok(_) => None,
+                Err(told) => Some(told.into_guard().map(drop).unwrap()),
+            };
+            leaving.join().unwrap();
+            let had = waiters.into_iter().map(|waiter| waiter.join().unwrap()).filter(Result::is_ok).count();
+            assert!(told.is_none() || had > 0);
+            // Of one that had it later its end is told now.
+            mutex.lock(SOON).map_or_else(|told| told.into_guard().map(drop).unwrap(), drop);
+        });
+    }
+}
+
+#[test]
 fn a_thread_whose_node_leaves_takes_nothing_over_from_its_own_node() {
     let (broker, [stays]) = job();
     for _ in 0..100 {

@@ -15,7 +15,7 @@ mod owners;
 use std::sync::Arc;
 
 use deck_segment::{Seat, Words};
-use deck_sync::{Deadline, ErrorKind, NodeId};
+use deck_sync::{ErrorKind, NodeId};
 use loom::thread;
 
 use deck_sync::atomic::{AtomicBool, Ordering};
@@ -195,7 +195,7 @@ fn who_waited_for_its_turn_sees_what_another_is_finishing() {
             let owners = half_given(died);
             let other = owners.clone();
             let claiming = thread::spawn(move || claim(&other, "b", 2));
-            let mine = owners.take_another("b", id(3), Seat(3), Deadline::NEVER);
+            let mine = owners.take_another("b", id(3), Seat(3));
             let theirs = claiming.join().unwrap();
             match mine {
                 Ok(Claim::Done) => {

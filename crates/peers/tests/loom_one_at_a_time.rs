@@ -10,10 +10,11 @@ mod entries;
 mod one_at_a_time;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deck_segment::{Seat, Words};
+use deck_sync::NodeId;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Deadline, NodeId};
 use entries::Seating;
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -44,7 +45,7 @@ struct Work {
 
 impl Work {
     fn add(&self, node: u32) {
-        let _inside = self.turns.enter(NodeId(node), Deadline::NEVER).unwrap();
+        let _inside = self.turns.enter(NodeId(node), Duration::MAX).unwrap();
         self.access.with_mut(|_| {
             let done = self.done.load(Ordering::Relaxed);
             self.done.store(done + 1, Ordering::Relaxed);

@@ -4,9 +4,10 @@
 //! protect may be half changed.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
+use deck_peers::{Membership, Presence, left};
 use deck_sync::fork;
 use deck_sync::locks::lock;
 
@@ -20,6 +21,8 @@ static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 struct Here {
     number: Option<u32>,
     held: Vec<Held>,
+    /// Where the node that it used last sees that it is at a mutex.
+    presence: Option<(Weak<Membership>, Arc<Presence>)>,
 }
 
 /// A mutex that the calling thread holds.
@@ -37,7 +40,9 @@ pub enum HeldBy {
     Thread,
 }
 
-thread_local!(static HERE: RefCell<Here> = const { RefCell::new(Here { number: None, held: Vec::new() }) });
+thread_local! {
+    static HERE: RefCell<Here> = const { RefCell::new(Here { number: None, held: Vec::new(), presence: None }) };
+}
 
 impl Here {
     fn place_of(&self, named: &Named) -> Option<usize> {
@@ -65,6 +70,28 @@ impl Drop for Here {
 fn here<R>(what: impl FnOnce(&mut Here) -> R) -> Result<R> {
     let ending = |_| Error::new(ErrorKind::Invalid, "a mutex is used by a thread that is ending");
     HERE.try_with(|here| what(&mut here.borrow_mut())).map_err(ending)
+}
+
+/// Does what writes the name of the calling thread to where others see it: meanwhile its node does not leave, whose
+/// number would be that of a dead holder.
+///
+/// # Errors
+/// `NotInitialized` if it has left or begun to; those of `act`.
+pub fn while_here<R>(node: &Node, act: impl FnOnce() -> Result<R>) -> Result<R> {
+    let membership = node.membership();
+    let is_of_this = |of: &Weak<Membership>| std::ptr::eq(of.as_ptr(), Arc::as_ptr(membership));
+    // Taken out and put back: no count of an `Arc` is touched, and `act` may come by here.
+    let known = here(|here| here.presence.take())?.filter(|(of, _)| is_of_this(of));
+    let (of, presence) = known.unwrap_or_else(|| (Arc::downgrade(membership), membership.presence()));
+    let result = if membership.enter(&presence) {
+        let result = act();
+        membership.step_out(&presence);
+        result
+    } else {
+        Err(left())
+    };
+    here(|here| here.presence = Some((of, presence)))?;
+    result
 }
 
 /// The calling thread as it stands in mutexes.

@@ -276,6 +276,10 @@ impl Mutex {
 
     fn take(&self, by: HeldBy, deadline: Deadline) -> Result<Taken> {
         self.named.check_open(|| format!("locking {}", self.named.described()))?;
+        held::while_here(self.named.node(), || self.take_here(by, deadline))
+    }
+
+    fn take_here(&self, by: HeldBy, deadline: Deadline) -> Result<Taken> {
         let node = self.named.node();
         let me = held::me(node)?;
         let lock = Lock::new(self.named.words());
@@ -290,8 +294,8 @@ impl Mutex {
             self.not_locked(lock, stopped)
         })?;
         deck_sync::point("mutex/taken");
-        // A node that has left meanwhile is gone, for this very thread too: it may have taken what its own node's
-        // threads have left, and so may others.
+        // A node that has begun to leave keeps nothing. One that has been given up is gone, for this very thread too: it
+        // may have taken what its own node's threads have left, and so may others.
         self.named.check().and_then(|()| held::add(&self.named, by)).inspect_err(|_| {
             let _ = match taken {
                 Taken::Clean => lock.release(me),

@@ -1,16 +1,22 @@
 //! What one node at a time does in the job's table: a word says which one, and a dead one does not count.
 
+use std::time::Duration;
+
 use deck_segment::Words;
 use deck_sync::atomic::{Ordering, yield_now};
 use deck_sync::{Deadline, NodeId};
 
 use super::entries::Seating;
 
+/// Bits of the word that say who is inside. Those above count the turns.
+const WHO_BITS: u32 = 32;
+const WHO: u64 = (1 << WHO_BITS) - 1;
+
 /// Whose turn it is.
 #[derive(Clone, Debug)]
 pub(crate) struct OneAtATime<S> {
     seating: S,
-    /// The node, plus 1, that is inside; 0: nobody.
+    /// The node, plus 1, that is inside, or 0; and how many have been.
     word: Words,
 }
 
@@ -22,26 +28,32 @@ impl<S: Seating> OneAtATime<S> {
 
     /// Until the guard goes no other thread is inside. What others have done inside is visible. Of who has died inside
     /// nothing may be left half done that the next one does not mend. A node that leaves has to wait for its threads
-    /// that are inside: it does not count any more from then on.
+    /// that are inside: it does not count any more from then on. Others may be faster for as long as they take turns.
     ///
     /// # Errors
-    /// The node that was inside all the time until the deadline: it is stopped, or kept from running.
-    pub fn enter(&self, me: NodeId, deadline: Deadline) -> Result<Inside<'_>, NodeId> {
-        let (word, mine) = (self.word.get(0), u64::from(me.0) + 1);
-        let mut now = 0;
+    /// The node that was inside, in the same turn, for as long as this is to be `patient`: it is stopped, or kept from
+    /// running.
+    pub fn enter(&self, me: NodeId, patient: Duration) -> Result<Inside<'_>, NodeId> {
+        let word = self.word.get(0);
+        let (mut now, mut same, mut until) = (0, None, Deadline::after(patient));
         loop {
-            // AcqRel: pairs with: one_at_a_time/word.
-            match word.compare_exchange(now, mine, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(Inside { word: &self.word, mine }),
-                Err(other) => now = other,
-            }
-            let inside = u32::try_from(now).ok().and_then(|now| now.checked_sub(1)).map(NodeId);
+            let inside = u32::try_from(now & WHO).ok().and_then(|who| who.checked_sub(1)).map(NodeId);
             if let Some(inside) = inside.filter(|inside| self.seating.is_live(*inside)) {
-                if deadline.has_passed() {
+                if same != Some(now) {
+                    (same, until) = (Some(now), Deadline::after(patient));
+                } else if until.has_passed() {
                     return Err(inside);
                 }
-                now = 0;
                 yield_now();
+                // Relaxed: whoever finds nobody inside looks again below.
+                now = word.load(Ordering::Relaxed);
+                continue;
+            }
+            let mine = (now >> WHO_BITS).wrapping_add(1) << WHO_BITS | (u64::from(me.0) + 1);
+            // AcqRel: pairs with: one_at_a_time/word.
+            match word.compare_exchange(now, mine, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Ok(Inside { word: &self.word, mine }),
+                Err(other) => now = other,
             }
         }
     }
@@ -56,7 +68,8 @@ pub(crate) struct Inside<'a> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
+        let nobody = self.mine & !WHO;
         // Release: pairs with: one_at_a_time/word. In vain if this node does not count as live any more.
-        let _ = self.word.get(0).compare_exchange(self.mine, 0, Ordering::Release, Ordering::Relaxed);
+        let _ = self.word.get(0).compare_exchange(self.mine, nobody, Ordering::Release, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, ErrorKind, Result, point};
+use deck_sync::{Error, ErrorKind, Result, point};
 
 use crate::membership::{Membership, left};
 use crate::names::objects::{Keeps, Object, ObjectKind, Objects};
@@ -56,7 +56,7 @@ impl Membership {
     /// [`ErrorKind::Timeout`] naming that one; [`ErrorKind::NotInitialized`] if this node has left.
     pub fn opening(self: &Arc<Self>) -> Result<Opening<'_>> {
         let pledge = self.pledge().ok_or_else(left)?;
-        let inside = self.objects.opening().enter(self.number, Deadline::after(OPENED_WITHIN)).map_err(|node| {
+        let inside = self.objects.opening().enter(self.number, OPENED_WITHIN).map_err(|node| {
             Error::new(ErrorKind::Timeout, "another node is opening something with a name and does not go on")
                 .with_peer(node)
                 .with_remedy("it is stopped or kept from running: let it continue, or end it")

@@ -92,7 +92,7 @@ impl<S: Seating> Owners<S> {
         loop {
             let claim = match self.entries.enter(name, seat)? {
                 Some(index) => self.claim_at(index, name, owner)?,
-                None => self.take_another(name, owner, seat, deadline)?,
+                None => self.take_another(name, owner, seat)?,
             };
             match claim {
                 Claim::Done => return Ok(()),
@@ -127,8 +127,8 @@ impl<S: Seating> Owners<S> {
     }
 
     /// Every entry has a name: gives one that nobody owns to this name, and claims it.
-    pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat, deadline: Deadline) -> Result<Claim> {
-        let _alone = self.renaming.enter(owner.owner, deadline).map_err(|node| does_not_go_on(name, node))?;
+    pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<Claim> {
+        let _alone = self.renaming.enter(owner.owner, RENAMED_WITHIN).map_err(|node| does_not_go_on(name, node))?;
         // Somebody may have done the same for the same name, or died at it: whoever enters it finishes that.
         if self.entries.find(name).is_some() || self.entries.is_half_entered(name) {
             return Ok(Claim::Elsewhere);
