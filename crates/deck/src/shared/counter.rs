@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::ObjectKind;
+use deck_peers::{ObjectKind, Reclaimed};
 use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Goal, Waiting};
 
@@ -29,10 +29,11 @@ enum End {
 #[derive(Clone, Debug)]
 struct Users {
     live: Vec<NodeId>,
-    /// Those that died with it open and are not reclaimed yet, and the last that was reclaimed.
+    /// Those that died with it open: that are not reclaimed yet, and the last of so many that were.
     lost: Vec<NodeId>,
-    /// The last that was reclaimed, before those were looked at who are live.
-    last_lost: Option<NodeId>,
+    reclaimed: u64,
+    /// How many had been before those were looked at who are live.
+    reclaimed_before: u64,
     /// Those that have died since and of whom nobody was told yet.
     untold: Vec<NodeId>,
     /// The job's count of changes before the others were looked at.
@@ -43,20 +44,21 @@ impl Users {
     fn of(named: &Named) -> Users {
         let seen = named.node().membership().table().changes();
         let opened = named.opened();
-        let last_lost = opened.last_lost();
-        let lost = opened.holding_lost().into_iter().chain(opened.lost()).collect();
-        Users { live: opened.holding(), lost, last_lost, untold: Vec::new(), seen }
+        let reclaimed_before = opened.reclaimed().count;
+        let live = opened.holding();
+        // In this order: who died with it open is written down before its bit goes.
+        let mut lost = opened.holding_lost();
+        let Reclaimed { count: reclaimed, last } = opened.reclaimed();
+        lost.extend(last);
+        Users { live, lost, reclaimed, reclaimed_before, untold: Vec::new(), seen }
     }
 
-    /// True if a dead node that was live at this look had closed the counter before it died. If it was reclaimed, and
-    /// after it another one that died with the counter open, nobody knows any more: then it counts.
-    fn had_closed(&self, named: &Named, dead: NodeId) -> bool {
-        let (opened, table) = (named.opened(), named.node().membership().table());
-        // In this order: who died with it open is written down before its bit goes, and its seat is freed after that.
-        let is_open = opened.holding_lost().contains(&dead);
-        let last_lost = opened.last_lost();
-        let has_seat = table.seat_of(dead).and_then(|seat| table.node_on(seat)) == Some(dead);
-        !is_open && last_lost != Some(dead) && (has_seat || last_lost == self.last_lost)
+    /// True if a dead node that was live at this look, and is not among those that died with the counter open by a
+    /// `later` one, had closed it before it died. If too many have died in between, nobody knows any more: then it
+    /// counts.
+    fn had_closed(&self, later: &Users, dead: NodeId) -> bool {
+        let reclaimed = later.reclaimed.saturating_sub(self.reclaimed_before);
+        !later.lost.contains(&dead) && reclaimed <= Reclaimed::KNOWN
     }
 
     /// Looks again: a node that has died, one after the other if there are several.
@@ -64,7 +66,7 @@ impl Users {
         let table = named.node().membership().table();
         if table.changes() != self.seen {
             let before = std::mem::replace(self, Users::of(named));
-            let died = |node: &NodeId| table.state(*node) == Some(NodeState::Lost) && !before.had_closed(named, *node);
+            let died = |node: &NodeId| table.state(*node) == Some(NodeState::Lost) && !before.had_closed(self, *node);
             let mut dead: Vec<NodeId> = before.live.iter().copied().filter(died).collect();
             dead.extend(self.lost.iter().filter(|node| !before.lost.contains(node)));
             self.untold = before.untold;

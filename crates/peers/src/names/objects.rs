@@ -9,7 +9,7 @@
 //! there finds that it is over: entries count their lives.
 
 use deck_segment::{Seat, Words};
-use deck_sync::atomic::{Ordering, fence};
+use deck_sync::atomic::{AtomicU64, Ordering, fence};
 use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 
 use crate::names::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry, hash};
@@ -26,20 +26,38 @@ pub const OBJECT_NAME_BYTES_MAX: usize = ENTRY_NAME_BYTES_MAX - 1;
 pub const OBJECT_WORDS: usize = 8;
 
 const ENTRY_WORDS: usize = 32;
-/// The node that died last while it had the thing open, plus 1.
+/// How many nodes have died while they had the thing open.
 const LOST: usize = entry::USER;
 /// How often the entry was given to another name.
 const LIVES: usize = entry::USER + 1;
 /// Bits of the seats whose nodes have it open.
 const HOLDERS: usize = entry::END;
 const HOLDER_WORDS: usize = Seat::COUNT / 64;
+/// The nodes that died last while they had it open, in turn: two of 32 bits in a word.
+const LAST_LOST: usize = HOLDERS + HOLDER_WORDS;
+/// Places for them. One is not read: it may just be written.
+const LAST_LOST_PLACES: usize = 8;
 const OWN: usize = 24;
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = OBJECTS_MAX * ENTRY_WORDS * 8;
 
 // As `docs/layout/job-table.md` says.
 const _: () = assert!(LOST == 2 && LIVES == 3 && HOLDERS == 16 && HOLDER_WORDS == 4 && OWN == 24 && ENTRY_WORDS == 32);
-const _: () = assert!(HOLDERS + HOLDER_WORDS <= OWN && OWN + OBJECT_WORDS == ENTRY_WORDS);
+const _: () = assert!(LAST_LOST == 20 && LAST_LOST + LAST_LOST_PLACES / 2 == OWN && OWN + OBJECT_WORDS == ENTRY_WORDS);
+
+/// Nodes that died while they had a thing open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// How many there have been.
+    pub count: u64,
+    /// The last [`Reclaimed::KNOWN`] of them, in the order of their deaths.
+    pub last: Vec<NodeId>,
+}
+
+impl Reclaimed {
+    /// Of so many their numbers are known.
+    pub const KNOWN: u64 = LAST_LOST_PLACES as u64 - 1;
+}
 
 /// What a named thing is. Names of different kinds do not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,15 +203,51 @@ impl Object {
         // Not written down yet: its seat has not been given to anybody else. First: it is written down before it is
         // taken off here.
         let holding = self.holding_lost().first().copied();
-        self.last_lost().or(holding)
+        self.reclaimed().last.last().copied().or(holding)
     }
 
-    /// The last node that was written down as one that died while it had the thing open: before its bit was cleared and
-    /// its seat freed.
-    pub fn last_lost(&self) -> Option<NodeId> {
-        // Acquire: pairs with: objects/lost.
-        let told = self.entries.word(self.index, LOST).load(Ordering::Acquire);
-        u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId)
+    /// The nodes that were written down as having died while they had the thing open: before their bits were cleared
+    /// and their seats freed.
+    pub fn reclaimed(&self) -> Reclaimed {
+        let word = self.entries.word(self.index, LOST);
+        loop {
+            // Acquire: pairs with: objects/lost.
+            let count = word.load(Ordering::Acquire);
+            let known = count.min(Reclaimed::KNOWN);
+            let last = (count - known..count).map(|nth| self.last_lost(nth)).collect();
+            // Acquire fence: pairs with: objects/place. Whoever wrote over one of these has raised the count before.
+            fence(Ordering::Acquire);
+            if word.load(Ordering::Relaxed) == count {
+                return Reclaimed { count, last };
+            }
+        }
+    }
+
+    fn last_lost(&self, nth: u64) -> NodeId {
+        let (word, shift) = self.place_of_lost(nth);
+        NodeId((word.load(Ordering::Relaxed) >> shift) as u32)
+    }
+
+    /// Where the node is written down that died as the `nth`: a word, and from which bit on.
+    fn place_of_lost(&self, nth: u64) -> (&AtomicU64, usize) {
+        let place = nth as usize % LAST_LOST_PLACES;
+        (self.entries.word(self.index, LAST_LOST + place / 2), place % 2 * 32)
+    }
+
+    /// Writes down that `node` has died with the thing open. By the broker; once more if the last one died at it.
+    fn write_down(&self, node: NodeId) {
+        let count = self.entries.word(self.index, LOST);
+        let nth = count.load(Ordering::Relaxed);
+        if nth > 0 && self.last_lost(nth - 1) == node {
+            return;
+        }
+        // Release fence: pairs with: objects/place.
+        fence(Ordering::Release);
+        let (word, shift) = self.place_of_lost(nth);
+        let others = word.load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
+        word.store(others | u64::from(node.0) << shift, Ordering::Relaxed);
+        // Release: pairs with: objects/lost. Told before the bit that tells it goes.
+        count.store(nth + 1, Ordering::Release);
     }
 }
 
@@ -311,8 +365,7 @@ impl Objects {
                 continue;
             }
             if is_lost {
-                // Release: pairs with: objects/lost. Told before the bit that tells it goes.
-                self.entries.word(index, LOST).store(u64::from(node.0) + 1, Ordering::Release);
+                Object::at(&self.table, self.entries.clone(), index).write_down(node);
             }
             // SeqCst: pairs with: objects/holders.
             holders.fetch_and(!bit, Ordering::SeqCst);
@@ -387,6 +440,32 @@ mod tests {
         assert_eq!(object.holding(), [zero, two]);
         object.let_go(seat);
         assert_eq!(object.holding(), [two]);
+    }
+
+    #[test]
+    fn the_last_that_died_with_it_open_are_known_one_by_one_and_the_others_are_counted() {
+        let table = Table::create("test", 2).unwrap();
+        let objects = Objects::new(&table);
+        let (_, seat) = table.seat_node(1, false).unwrap();
+        let object = enter(&objects, ObjectKind::Counter, "n", seat).unwrap();
+        object.hold(seat);
+        assert_eq!(object.reclaimed(), Reclaimed::default());
+        let mut dead = Vec::new();
+        for count in 1..=20u64 {
+            let (node, other) = table.seat_node(2, false).unwrap();
+            object.hold(other);
+            table.set_gone(node, true);
+            objects.forget_seat(other, node, true);
+            // A broker that died before it had cleared the bit; the next one does all of it again.
+            object.hold(other);
+            objects.forget_seat(other, node, true);
+            // In order, and with the thing closed.
+            objects.forget_seat(other, node, true);
+            table.free_seat(other);
+            dead.push(node);
+            let last = dead[dead.len().saturating_sub(Reclaimed::KNOWN as usize)..].to_vec();
+            assert_eq!((object.reclaimed(), object.lost()), (Reclaimed { count, last }, Some(node)));
+        }
     }
 
     #[test]
