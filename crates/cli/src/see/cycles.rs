@@ -25,6 +25,8 @@ pub struct Cycle {
     pub waits: Vec<usize>,
     /// Threads of their nodes that sleep outside of DECK and could end it.
     pub bystanders: Vec<(NodeId, u32)>,
+    /// A node that joins the job by its name could end it.
+    pub on_guests: bool,
 }
 
 /// What else is known of the threads of a job.
@@ -106,9 +108,11 @@ impl Others {
 }
 
 /// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to
-/// anybody.
+/// anybody, nor who has come to the same barrier or joined the same group.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
+    let has_come = matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from);
     match whom {
+        Whom::Node(_) | Whom::Owner(_) if has_come => false,
         Whom::Node(node) | Whom::Owner(node) => {
             wait.node == node && wait.goal != Goal::Join && (wait.node, wait.thread) != (from.node, from.thread)
         }
@@ -192,13 +196,15 @@ impl<'a> Left<'a> {
         Left { indexes, among, components }
     }
 
-    /// The shortest way from `first` back to itself.
-    fn way_back(&self, first: usize) -> Option<Vec<usize>> {
+    /// The shortest way from `first` back to itself, past none but `which` steps from one wait to the next.
+    fn way_back(&self, first: usize, which: impl Fn(&Wait, &Wait) -> bool) -> Option<Vec<usize>> {
+        let waits = self.among.waits;
         let comes_back = |to: &usize| self.components[*to] == self.components[first];
         let mut before: BTreeMap<usize, usize> = BTreeMap::new();
         let mut queue = VecDeque::from([first]);
         while let Some(at) = queue.pop_front() {
-            for to in self.among.next_in_a_cycle(at).filter(comes_back) {
+            let next = self.among.next_in_a_cycle(at).filter(comes_back);
+            for to in next.filter(|to| which(&waits[at], &waits[*to])) {
                 if to == first {
                     let mut way = vec![at];
                     while way.last() != Some(&first) {
@@ -231,7 +237,7 @@ impl<'a> Left<'a> {
 /// True if there is any cycle.
 pub fn are_any(waits: &[Wait], others: &Others) -> bool {
     let left = Left::of(waits, others);
-    left.indexes.iter().any(|first| left.way_back(*first).is_some())
+    left.indexes.iter().any(|first| left.way_back(*first, |_, _| true).is_some())
 }
 
 /// The cycles: one for each wait that is in any, and none twice.
@@ -245,12 +251,20 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let mut cycles = Vec::new();
     // Those of a component's cycles are the same.
     let mut known: BTreeMap<usize, Vec<(NodeId, u32)>> = BTreeMap::new();
-    for first in left.indexes.iter().copied() {
-        if told.contains(&first) {
+    // Where threads that wait for the same thing could go on if another wait ended, that one is in a cycle of its own.
+    let mut with_others: BTreeSet<usize> = BTreeSet::new();
+    let firsts = || left.indexes.iter().copied();
+    for (first, is_plain) in firsts().map(|first| (first, true)).chain(firsts().map(|first| (first, false))) {
+        let component = left.components[first];
+        if told.contains(&first) || !is_plain && with_others.contains(&component) {
             continue;
         }
-        let Some(way) = left.way_back(first) else { continue };
+        let which = |from: &Wait, to: &Wait| !is_plain || !to.is_for_the_same_as(from);
+        let Some(way) = left.way_back(first, which) else { continue };
         told.extend(way.iter().copied());
+        if is_plain {
+            with_others.insert(component);
+        }
         let is_hopeless = way.iter().all(|index| left_by_all.contains(index));
         let bystanders = if is_hopeless {
             vec![]
@@ -259,7 +273,8 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
         };
         let is_young = |index: &usize| waits[*index].waited_ns < DOUBTED_FOR_NS;
         if bystanders.is_empty() || !way.iter().any(is_young) {
-            cycles.push(Cycle { waits: way, bystanders });
+            let on_guests = way.iter().any(|index| waits[*index].on_guests && !waits[*index].needs_all);
+            cycles.push(Cycle { waits: way, bystanders, on_guests });
         }
     }
     cycles
@@ -294,6 +309,7 @@ pub mod tests {
             on: on.iter().copied().collect(),
             needs_all,
             on_newcomers: false,
+            on_guests: false,
             is_passing: false,
             runs: false,
             note: None,
@@ -342,9 +358,12 @@ pub mod tests {
         assert!(ways(&waits, &running).is_empty());
         // Another thread of that node is no help, and one that sleeps may be.
         let others = Others { running: BTreeSet::from([(NodeId(1), 8)]), ..Others::default() };
-        assert_eq!(of(&waits, &others), [Cycle { waits: vec![1, 2], bystanders: vec![] }]);
+        assert_eq!(of(&waits, &others), [Cycle { waits: vec![1, 2], bystanders: vec![], on_guests: false }]);
         let asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![8, 9])]), ..Others::default() };
-        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![1, 2], bystanders: vec![(NodeId(1), 9)] }]);
+        assert_eq!(
+            of(&waits, &asleep),
+            [Cycle { waits: vec![1, 2], bystanders: vec![(NodeId(1), 9)], on_guests: false }]
+        );
     }
 
     #[test]
@@ -352,9 +371,12 @@ pub mod tests {
         let thread = |node, thread| Whom::Thread(NodeId(node), thread);
         let asleep = Others { asleep: BTreeMap::from([(NodeId(2), vec![9])]), ..Others::default() };
         let waits = [wait(0, 1, &[thread(1, 2), thread(2, 9)], true), wait(1, 2, &[node(0)], false)];
-        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![] }]);
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![], on_guests: false }]);
         let waits = [wait(0, 1, &[thread(1, 2), thread(2, 9)], false), wait(1, 2, &[node(0)], false)];
-        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(2), 9)] }]);
+        assert_eq!(
+            of(&waits, &asleep),
+            [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(2), 9)], on_guests: false }]
+        );
     }
 
     #[test]
@@ -383,11 +405,51 @@ pub mod tests {
         let computes = Others { running: BTreeSet::from([(NodeId(0), 2)]), ..Others::default() };
         assert!(ways(&waits, &computes).is_empty());
         let asleep = Others { asleep: BTreeMap::from([(NodeId(0), vec![2])]), ..Others::default() };
-        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(0), 2)] }]);
+        assert_eq!(
+            of(&waits, &asleep),
+            [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(0), 2)], on_guests: false }]
+        );
         let on = [node(1), Whom::Owner(NodeId(0))];
         let pool = [wait(0, 1, &on, false), wait(0, 2, &on, false)];
         let client_asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![3])]), ..Others::default() };
         assert!(ways(&pool, &client_asleep).is_empty());
+    }
+
+    fn for_thing(goal: Goal, name: &str, wait: Wait) -> Wait {
+        Wait { goal, name: name.to_owned(), ..wait }
+    }
+
+    #[test]
+    fn who_has_come_to_a_barrier_or_a_group_is_no_help_to_others_there_and_the_one_that_is_missing_is() {
+        let anybody = [node(0), node(1), node(2)];
+        for goal in [Goal::Barrier, Goal::Group] {
+            let come = [0, 1].map(|number| for_thing(goal, "b", wait(number, number + 1, &anybody, false)));
+            assert!(ways(&come, &Others::default()).is_empty());
+            // Of another one they may be missed.
+            let apart = [come[0].clone(), for_thing(goal, "c", come[1].clone())];
+            assert_eq!(ways(&apart, &Others::default()), [[0, 1]]);
+            let [one, other] = come;
+            let missing = for_thing(Goal::Mutex, "m", wait(2, 3, &[Whom::Thread(NodeId(0), 1)], false));
+            assert_eq!(ways(&[one, other, missing], &Others::default()), [[0, 2]]);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_the_same_signal_is_told_only_if_nothing_else_keeps_them_up() {
+        let anybody = [node(0), node(1), node(2)];
+        let both = [0, 1].map(|number| for_thing(Goal::Condition, "c", wait(number, number + 1, &anybody, false)));
+        assert_eq!(ways(&both, &Others::default()), [[0, 1]]);
+        let [one, other] = both;
+        let third = wait(2, 3, &[Whom::Thread(NodeId(1), 2)], false);
+        assert_eq!(ways(&[one, other, third], &Others::default()), [[1, 2]]);
+    }
+
+    #[test]
+    fn a_cycle_that_a_guest_could_end_says_so() {
+        let waits = [wait(0, 1, &[node(1)], false), wait(1, 2, &[node(0)], false)];
+        assert!(!of(&waits, &Others::default())[0].on_guests);
+        let waits = [Wait { on_guests: true, ..waits[0].clone() }, waits[1].clone()];
+        assert!(of(&waits, &Others::default())[0].on_guests);
     }
 
     /// So large that no wait may be compared with every other one for each node that it waits for.

@@ -29,6 +29,7 @@ pub fn job(job: JobSight) -> (String, Value) {
         "waits": waits.iter().map(|wait| wait_value(job, &waits, wait)).collect::<Vec<_>>(),
         "cycles": cycles.iter().map(|cycle| json!({
             "waits": cycle.waits,
+            "unless_guests": cycle.on_guests,
             "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
@@ -116,7 +117,8 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
         }
     }
     for cycle in cycles {
-        writeln!(text, "  cycle: these wait for one another only")?;
+        let guests = if cycle.on_guests { ", unless a node that joins the job ends one" } else { "" };
+        writeln!(text, "  cycle: these wait for one another only{guests}")?;
         for (index, at) in cycle.waits.iter().enumerate() {
             let (wait, next) = (&waits[*at], &waits[cycle.waits[(index + 1) % cycle.waits.len()]]);
             writeln!(
@@ -176,12 +178,22 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
         let threads = job.node(*node).map_or(&[][..], |node| &node.threads);
         threads.iter().any(|thread| !thread.is_service() && thread.number != wait.thread)
     };
-    let is_own = |node: &deck::NodeId| match *node == wait.node {
-        true if has_others(node) => ": its other threads",
-        true => ": only another thread of its own could do that, and none has called DECK yet",
-        false => "",
-    };
-    let named = nodes.iter().map(|node| format!("{node}{}{}", state(node), is_own(node)));
+    // Its own node is no help where it has no other thread, and is named only if there is no other.
+    let is_own = |node: &deck::NodeId| *node == wait.node;
+    let is_alone = nodes.len() == 1 && !wait.on_newcomers;
+    let helpful = nodes.iter().filter(|node| is_alone || !is_own(node) || has_others(node));
+    let named = helpful.map(|node| {
+        let own = match is_own(node) {
+            true if has_others(node) => ": its other threads",
+            true => ": only another thread of its own could do that, and none has called DECK yet",
+            false => "",
+        };
+        let remark = format!("{own}{}", state(node));
+        match remark.trim_start_matches([':', ',', ' ']) {
+            remark if !is_alone && !remark.is_empty() => format!("{node} ({})", remark.trim_start_matches("which is ")),
+            _ => format!("{node}{remark}"),
+        }
+    });
     let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
     let named: Vec<_> = named.chain(newcomers).collect();
     let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };

@@ -73,6 +73,8 @@ pub struct Wait {
     pub needs_all: bool,
     /// Any node could end it, also one that is still to come.
     pub on_newcomers: bool,
+    /// So could a guest: a node that joins the job by its name, though all that `deck run` started have come.
+    pub on_guests: bool,
     /// It may end without anybody's help: nothing that is known keeps it up.
     pub is_passing: bool,
     /// Its thread runs at this moment: it begins to sleep, or was woken.
@@ -84,6 +86,13 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Is `other` for the same thing, which is not done by those who wait for it?
+    pub fn is_for_the_same_as(&self, other: &Wait) -> bool {
+        use Goal::{Barrier, Condition, Counter, Group, Name, Segment};
+        let is_done_by_others = matches!(self.goal, Barrier | Condition | Counter | Group | Name | Segment);
+        is_done_by_others && (self.goal, &self.name) == (other.goal, &other.name)
+    }
+
     /// Is this the same wait in an earlier or a later look, with the same prospects?
     pub fn is_same(&self, other: &Wait) -> bool {
         let begun = |wait: &Wait| (wait.node, wait.thread, wait.goal, wait.since_ns, wait.facts);
@@ -139,6 +148,7 @@ impl Known<'_> {
             on: BTreeSet::new(),
             needs_all: false,
             on_newcomers: false,
+            on_guests: false,
             is_passing: false,
             runs: thread.runs(),
             note: None,
@@ -162,6 +172,10 @@ impl Known<'_> {
             }
             // Who holds the one, and who is absent from the others, is known.
             Goal::Mutex | Goal::Group | Goal::Collective => false,
+            // All who have come still wait.
+            Goal::Barrier => {
+                self.arrived(&told.name).is_none_or(|(arrived, _)| arrived as usize != self.at_barrier(&told.name))
+            }
             _ => true,
         }
     }
@@ -178,6 +192,26 @@ impl Known<'_> {
     fn wait_for_anybody(&self, wait: &mut Wait) {
         wait.on = self.job.table.live().into_iter().map(Whom::Node).collect();
         wait.on_newcomers = self.job.table.awaits_nodes();
+        wait.on_guests = !wait.on_newcomers && !self.job.table.job().is_empty();
+    }
+
+    /// Of how many threads how many have come to a barrier; `None` if there is none of that name.
+    fn arrived(&self, name: &str) -> Option<(u32, u32)> {
+        self.objects.find(ObjectKind::Barrier, name).map(|barrier| observe::arrivals(&barrier))
+    }
+
+    /// How many threads wait at a barrier.
+    fn at_barrier(&self, name: &str) -> usize {
+        self.job.nodes.iter().flat_map(|node| &node.notices).filter(|told| is_at_barrier(told, name)).count()
+    }
+
+    /// All threads of this node wait at that barrier: none of them is still to come.
+    fn has_come_whole(&self, node: NodeId, name: &str) -> bool {
+        let Some(sight) = self.job.node(node) else { return false };
+        let has_come = |thread: &ThreadSight| {
+            sight.notices.iter().any(|told| told.thread == thread.number && is_at_barrier(told, name))
+        };
+        sight.threads.iter().filter(|thread| !thread.is_service()).all(has_come)
     }
 
     fn posters(&self, ids: impl Iterator<Item = u64>) -> BTreeSet<Whom> {
@@ -211,7 +245,14 @@ impl Known<'_> {
             }
             Goal::Semaphore | Goal::Join => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
             // Also who has not opened it yet.
-            Goal::Name | Goal::Condition | Goal::Barrier | Goal::Counter => self.wait_for_anybody(wait),
+            Goal::Name | Goal::Condition | Goal::Counter => self.wait_for_anybody(wait),
+            Goal::Barrier => {
+                self.wait_for_anybody(wait);
+                let is_to_come = |whom: &Whom| !self.has_come_whole(whom.node(), &told.name);
+                if wait.on.iter().any(is_to_come) {
+                    wait.on.retain(is_to_come);
+                }
+            }
             Goal::Meeting | Goal::Ring | Goal::Board => wait.on.extend(told.peer.map(Whom::Control)),
             Goal::Segment => match told.peer {
                 Some(home) => {
@@ -260,8 +301,7 @@ impl Known<'_> {
             Goal::Mutex => format!("to lock mutex {name}"),
             Goal::Condition => format!("for a signal of condition variable {name}"),
             Goal::Barrier => {
-                let barrier = object(ObjectKind::Barrier);
-                let (arrived, size) = barrier.map_or((0, 0), |barrier| observe::arrivals(&barrier));
+                let (arrived, size) = self.arrived(&told.name).unwrap_or_default();
                 format!("at barrier {name}: {arrived} of {size} threads have come")
             }
             Goal::Counter => {
@@ -337,6 +377,10 @@ impl Known<'_> {
         let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
         notices.iter().find(is_it).map(|told| told.thread)
     }
+}
+
+fn is_at_barrier(told: &Told, name: &str) -> bool {
+    told.subject == Subject::Wait && told.goal == Some(Goal::Barrier) && told.name == name
 }
 
 /// The mail boxes that a thread retrieves from, as far as there was room to note them.
