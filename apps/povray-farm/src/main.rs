@@ -31,6 +31,7 @@ use user_interface::files;
 use crate::arguments::Orders;
 
 fn main() -> ExitCode {
+    deck_launch::signals::expect_children();
     command_line::run("povray-farm", arguments::parse(std::env::args_os()), run)
 }
 

@@ -82,7 +82,6 @@ impl AsFd for Requests {
 ///
 /// Must be called before this process has a second thread.
 pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
-    signals::expect_children();
     let signals = Signals::take(&REQUESTS)?;
     descendants::spare_those_there_are();
     descendants::adopt_orphans()?;

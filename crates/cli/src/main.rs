@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use usage::Command;
 
 fn main() -> ExitCode {
+    deck_launch::signals::expect_children();
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
         Ok(Command::Bench(options)) => bench::run(&options),

@@ -264,8 +264,8 @@ fn in_one_line(error: &clap::Error) -> String {
 /// What is spelled nearly like what was typed.
 fn meant(error: &clap::Error, kind: ContextKind) -> String {
     match error.get(kind) {
-        Some(ContextValue::String(near)) => format!(", did you mean '{near}'?"),
-        Some(ContextValue::Strings(near)) if !near.is_empty() => format!(", did you mean '{}'?", near.join("' or '")),
+        Some(ContextValue::String(near)) => format!(" (did you mean '{near}'?)"),
+        Some(ContextValue::Strings(near)) if !near.is_empty() => format!(" (did you mean '{}'?)", near.join("' or '")),
         _ => String::new(),
     }
 }

@@ -33,6 +33,15 @@ fn pingpong_prints_one_json_object_with_every_size_and_nothing_else() {
     assert_eq!(report["rounds"], rounds);
 }
 
+/// As whoever ignores SIGCHLD starts it, which is inherited.
+#[test]
+fn its_nodes_come_to_their_end_though_the_end_of_children_is_ignored() {
+    let mut ignoring = Command::new("env");
+    ignoring.args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_deck"), "bench", "start", "--at", "2", "--json"]);
+    let ended = ignoring.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
 /// Runs a benchmark at one point; each of `expected` has to be measured there, at least once with a positive value.
 #[track_caller]
 fn measures(name: &str, at: &str, time: &str, axis: &str, expected: &[(&str, &str)]) {

@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn show(options: &Options) -> deck::Result<String> {
     let wanted = options.job.as_deref();
     let mut jobs = observe::jobs(wanted)?;
-    jobs.sort_by_key(is_over);
+    jobs.sort_by_cached_key(|job| (is_over(job), job.table.job().to_owned(), job.processes.first().copied()));
     if let Some(wanted) = wanted.filter(|_| jobs.is_empty()) {
         let error = Error::new(ErrorKind::NotFound, format!("you have no job {wanted:?} on this host"));
         return Err(error.with_remedy("`deck ls` shows those that there are"));
