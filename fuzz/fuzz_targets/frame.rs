@@ -12,7 +12,7 @@ fn decode(bytes: &[u8]) {
     std::hint::black_box((frame.is_question(), frame.is_said_once()));
     if let Frame::Refuse { reason } | Frame::RingRefuse { reason, .. } | Frame::SegmentRefuse { reason, .. } = frame {
         let refused = Refusal::from_word(reason);
-        std::hint::black_box((refused.of_a_join(), refused.of_a_ring()));
+        std::hint::black_box((refused.of_a_join(Refusal::because_of(reason)), refused.of_a_ring()));
     }
 }
 

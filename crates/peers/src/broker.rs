@@ -481,7 +481,11 @@ impl State {
 }
 
 fn refuse(socket: &Socket, reason: Refusal) {
-    let _ = socket.send(&Frame::Refuse { reason: reason as u64 }, None);
+    refuse_because_of(None, socket, reason);
+}
+
+fn refuse_because_of(node: Option<NodeId>, socket: &Socket, reason: Refusal) {
+    let _ = socket.send(&Frame::Refuse { reason: reason.to_word(node) }, None);
 }
 
 /// Whoever is turned away without a word takes the broker for dead.

@@ -4,7 +4,7 @@
 //! and are not part of it.
 
 use deck_segment::Seat;
-use deck_sync::{Error, ErrorKind};
+use deck_sync::{Error, ErrorKind, NodeId};
 
 use crate::table::NODES_MAX;
 
@@ -134,6 +134,9 @@ impl Frame {
     }
 }
 
+/// From this bit on the word of a refusal has a node.
+const BECAUSE_OF: u32 = 32;
+
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -163,8 +166,19 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason with this number; unknown ones read as nonsense.
+    /// As it travels: with the node that keeps the asked from agreeing, if there is one.
+    pub fn to_word(self, because_of: Option<NodeId>) -> u64 {
+        self as u64 | because_of.map_or(0, |node| u64::from(node.0) + 1) << BECAUSE_OF
+    }
+
+    /// The node in such a word.
+    pub fn because_of(word: u64) -> Option<NodeId> {
+        u32::try_from(word >> BECAUSE_OF).ok().and_then(|node| node.checked_sub(1)).map(NodeId)
+    }
+
+    /// The reason in such a word; unknown ones read as nonsense.
     pub fn from_word(word: u64) -> Refusal {
+        let number = word & ((1 << BECAUSE_OF) - 1);
         [
             Refusal::Closed,
             Refusal::NoMemory,
@@ -178,13 +192,21 @@ impl Refusal {
             Refusal::Numbers,
         ]
         .into_iter()
-        .find(|reason| *reason as u64 == word)
+        .find(|reason| *reason as u64 == number)
         .unwrap_or(Refusal::Nonsense)
     }
 
-    /// Why the broker refused, as an error for the one who wanted to join.
+    /// Why the broker refused, as an error for the one who wanted to join; `because_of` this node.
     #[cold]
-    pub fn of_a_join(self) -> Error {
+    pub fn of_a_join(self, because_of: Option<NodeId>) -> Error {
+        if let (Refusal::Full, Some(node)) = (self, because_of) {
+            let places = Seat::COUNT;
+            let what = format!(
+                "joining: all {places} places of the job are taken, and {node} keeps those of nodes that are gone"
+            );
+            let error = Error::new(ErrorKind::NoMemory, what).with_peer(node);
+            return error.with_remedy("it is stopped or kept from running: let it continue, or end it");
+        }
         match self {
             Refusal::Full => {
                 Error::new(ErrorKind::NoMemory, format!("joining: the job has {} nodes already", Seat::COUNT))

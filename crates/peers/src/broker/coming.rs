@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use deck_segment::Seat;
 use deck_sync::{ErrorKind, NodeId, Result, point};
 
-use super::{Member, State, refuse};
+use super::{Member, State, refuse, refuse_because_of};
 use crate::process;
 use crate::process::parent_only::ParentOnly;
 use crate::socket::Socket;
@@ -32,10 +32,11 @@ impl State {
             Some(reason) => Err(reason),
             None => self.table.seat_node(process, needs_fences),
         };
+        let unanswered = self.unanswered().filter(|_| seated == Err(Refusal::Full));
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
             Err(reason) => {
-                refuse(&member.socket, reason);
+                refuse_because_of(unanswered, &member.socket, reason);
             }
             Ok((number, seat)) => {
                 member.node = Some((number, seat));

@@ -73,6 +73,12 @@ impl State {
         }
     }
 
+    /// A node that has not answered to a departure, which keeps a seat.
+    pub(super) fn unanswered(&self) -> Option<NodeId> {
+        let awaited = self.departures.values().flat_map(|departure| &departure.awaited);
+        awaited.filter_map(|key| self.members.get(key)?.node).map(|(number, _)| number).min()
+    }
+
     /// A member has done its part of a step.
     pub(super) fn answered(&mut self, key: u64, number: u64, is_second_step: bool) {
         let Ok(number) = u32::try_from(number) else { return };

@@ -69,6 +69,29 @@ fn an_end_that_is_told_late_is_not_that_of_the_second_program() {
 }
 
 #[test]
+fn who_finds_no_seat_is_told_which_node_keeps_those_of_others_that_are_gone() {
+    let broker = Broker::start("test", 1).unwrap();
+    // It answers to nothing.
+    let silent = Socket::new(broker.invite().unwrap());
+    let silent_node = join_as(process::own_word(), &silent);
+    for _ in 1..Seat::COUNT {
+        let passing = Socket::new(broker.invite().unwrap());
+        let node = join_as(process::own_word(), &passing);
+        let mut state = broker.shared.lock();
+        let key = key_of(&state, node);
+        state.leave(key, process::own_word());
+    }
+    let last = Socket::new(broker.invite().unwrap());
+    let join = Frame::Join { process: process::own_word(), network: namespace::network(), fences: 0, retries: 0 };
+    last.send(&join, None).unwrap();
+    assert!(poll::is_readable_within(&last, Some(Duration::from_secs(10))), "nobody answers");
+    let Received::Frame(Frame::Refuse { reason }, _) = last.receive() else { panic!("there is no seat") };
+    assert_eq!((Refusal::from_word(reason), Refusal::because_of(reason)), (Refusal::Full, Some(silent_node)));
+    let error = Refusal::from_word(reason).of_a_join(Refusal::because_of(reason));
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, Some(silent_node)), "{error}");
+}
+
+#[test]
 fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end() {
     if !alone::is_alone("broker::tests::who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end") {
         return;

@@ -180,7 +180,9 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
                 }
                 return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
-            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refusal::from_word(reason).of_a_join()),
+            Received::Frame(Frame::Refuse { reason }, _) => {
+                return Err(Refusal::from_word(reason).of_a_join(Refusal::because_of(reason)));
+            }
             // Told to whoever had this place in the job before.
             Received::Frame(..) => continue,
             Received::Nothing => {}
