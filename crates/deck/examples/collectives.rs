@@ -1,5 +1,4 @@
-//! Three threads share out the numbers 1 to 12 and find mean and variance together; then one waits for the others in
-//! vain.
+//! Three threads share out the numbers 1 to 12, and find mean and variance together; then one waits in vain.
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 

@@ -294,8 +294,8 @@ impl Mutex {
             self.not_locked(lock, stopped)
         })?;
         deck_sync::point("mutex/taken");
-        // A node that has begun to leave keeps nothing. One that has been given up is gone, for this very thread too: it
-        // may have taken what its own node's threads have left, and so may others.
+        // A node that has begun to leave keeps nothing. One that has been given up is gone, for this very thread too:
+        // it may have taken what its own node's threads have left, and so may others.
         self.named.check().and_then(|()| held::add(&self.named, by)).inspect_err(|_| {
             let _ = match taken {
                 Taken::Clean => lock.release(me),

@@ -2,8 +2,8 @@
 //!
 //! hwloc (Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in HPC Applications",
 //! PDP 2010) is loaded when it is needed, by the name that its version 2 has: programs that are linked with DECK need
-//! not be linked with it, and nothing is missing where it is not installed, but this. Declarations are those of `hwloc.h` and
-//! `hwloc/memattrs.h` of version 2.3, which the library keeps for all of version 2.
+//! not be linked with it, and nothing is missing where it is not installed, but this. Declarations are those of
+//! `hwloc.h` and `hwloc/memattrs.h` of version 2.3, which the library keeps for all of version 2.
 
 #[cfg(test)]
 use std::ffi::CStr;
