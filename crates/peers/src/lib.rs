@@ -34,8 +34,9 @@ pub mod wire;
 
 pub use broker::Broker;
 pub use membership::{Asked, Door, Granted, Handler, Membership, left};
+pub use names::last_lost::Reclaimed;
 pub use names::objects::{
-    Keeps, OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, Reclaimed, check_object_name,
+    Keeps, OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, check_object_name,
 };
 pub use names::opening::{OpenObject, Opening};
 pub use names::{MailboxId, NAME_BYTES_MAX, Names, RESERVED, check_mailbox_name, check_name};

@@ -1,10 +1,12 @@
-//! Names of mail boxes: claimed with one compare-and-swap in the job's table ([`crate::names::owners`]).
+//! Names in the job's table. Here those of mail boxes and groups, claimed with one compare-and-swap ([`owners`]); things
+//! with names that nodes open are [`objects`].
 //!
 //! A name is entered in the table when it is first used, and stays there until the table is full and nobody owns it.
 //! While a new name is being entered, the entry's key says whose seat does it; if that node dies in between, the next
 //! one who needs the name finishes.
 
 pub(crate) mod entries;
+pub(crate) mod last_lost;
 pub(crate) mod objects;
 pub(crate) mod one_at_a_time;
 pub(crate) mod opening;

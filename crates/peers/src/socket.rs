@@ -172,7 +172,8 @@ impl Socket {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 // Anything but the last is closed here.
                 for fd in descriptors {
-                    passed = Some(beyond_standard(fd)?);
+                    // Where there is no other descriptor it is as lost as where there is none at all.
+                    passed = beyond_standard(fd).ok();
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::wire::Refusal;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 12;
+const VERSION: u64 = 13;
 
 mod header {
     pub const MAGIC: usize = 0;

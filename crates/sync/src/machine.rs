@@ -1,3 +1,5 @@
+//! What is asked of the machine: cores, limits of control groups, who made it, stacks, vectors.
+
 pub mod control_groups;
 pub(crate) mod cores;
 pub(crate) mod maker;

@@ -110,7 +110,8 @@ impl Others {
 /// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to
 /// anybody, nor who has come to the same barrier or joined the same group.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
-    let has_come = matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from);
+    let has_come =
+        matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from) && !wait.is_passing;
     match whom {
         Whom::Node(_) | Whom::Owner(_) if has_come => false,
         Whom::Node(node) | Whom::Owner(node) => {
@@ -222,15 +223,17 @@ impl<'a> Left<'a> {
         None
     }
 
-    /// Threads that sleep outside of DECK and are meant by wait `first`, or by waits that it depends on in turn.
-    fn bystanders(&self, others: &Others, first: usize) -> Vec<(NodeId, u32)> {
+    /// Threads that sleep outside of DECK and are meant by wait `first`, or by waits that it depends on in turn; and
+    /// whether a guest could end one of these.
+    fn bystanders(&self, others: &Others, first: usize) -> (Vec<(NodeId, u32)>, bool) {
         let mut reached: BTreeSet<usize> = BTreeSet::from([first]);
         let mut open = vec![first];
         while let Some(at) = open.pop() {
             open.extend(self.among.next(at).filter(|to| reached.insert(*to)));
         }
         let on: BTreeSet<Whom> = reached.iter().flat_map(|index| &self.among.waits[*index].on).copied().collect();
-        on.into_iter().flat_map(|whom| others.asleep(whom)).collect::<BTreeSet<_>>().into_iter().collect()
+        let asleep: BTreeSet<_> = on.into_iter().flat_map(|whom| others.asleep(whom)).collect();
+        (asleep.into_iter().collect(), reached.iter().any(|index| self.among.waits[*index].on_guests))
     }
 }
 
@@ -250,7 +253,7 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let mut told = BTreeSet::new();
     let mut cycles = Vec::new();
     // Those of a component's cycles are the same.
-    let mut known: BTreeMap<usize, Vec<(NodeId, u32)>> = BTreeMap::new();
+    let mut known: BTreeMap<usize, (Vec<(NodeId, u32)>, bool)> = BTreeMap::new();
     // Where threads that wait for the same thing could go on if another wait ended, that one is in a cycle of its own.
     let mut with_others: BTreeSet<usize> = BTreeSet::new();
     let firsts = || left.indexes.iter().copied();
@@ -266,14 +269,10 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
             with_others.insert(component);
         }
         let is_hopeless = way.iter().all(|index| left_by_all.contains(index));
-        let bystanders = if is_hopeless {
-            vec![]
-        } else {
-            known.entry(left.components[first]).or_insert_with(|| left.bystanders(others, first)).clone()
-        };
+        let (bystanders, on_guests) = known.entry(component).or_insert_with(|| left.bystanders(others, first)).clone();
+        let bystanders = if is_hopeless { vec![] } else { bystanders };
         let is_young = |index: &usize| waits[*index].waited_ns < DOUBTED_FOR_NS;
         if bystanders.is_empty() || !way.iter().any(is_young) {
-            let on_guests = way.iter().any(|index| waits[*index].on_guests && !waits[*index].needs_all);
             cycles.push(Cycle { waits: way, bystanders, on_guests });
         }
     }

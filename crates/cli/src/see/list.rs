@@ -300,7 +300,7 @@ fn text(
     for (name, members) in groups {
         let member = |member: &observe::MemberSight| match member.node {
             Some(node) if !member.has_left && job.has(node) => format!("{}: {node}", member.index),
-            Some(node) if !member.has_left => format!("{}: {node}, which is gone", member.index),
+            Some(node) if !member.has_left => format!("{}: {node} (gone)", member.index),
             Some(_) => format!("{}: left", member.index),
             None => format!("{}: not yet", member.index),
         };

@@ -184,15 +184,17 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     let helpful = nodes.iter().filter(|node| is_alone || !is_own(node) || has_others(node));
     let named = helpful.map(|node| {
         let own = match is_own(node) {
-            true if has_others(node) => ": its other threads",
-            true => ": only another thread of its own could do that, and none has called DECK yet",
+            true if has_others(node) => "its other threads",
+            true => "only another thread of its own could do that, and none has called DECK yet",
             false => "",
         };
-        let remark = format!("{own}{}", state(node));
-        match remark.trim_start_matches([':', ',', ' ']) {
-            remark if !is_alone && !remark.is_empty() => format!("{node} ({})", remark.trim_start_matches("which is ")),
-            _ => format!("{node}{remark}"),
+        if is_alone {
+            return format!("{node}{}{}{own}", state(node), if own.is_empty() { "" } else { ": " });
         }
+        let state = state(node);
+        let remarks: Vec<&str> =
+            [state.trim_start_matches(", which is "), own].into_iter().filter(|remark| !remark.is_empty()).collect();
+        if remarks.is_empty() { node.to_string() } else { format!("{node} ({})", remarks.join("; ")) }
     });
     let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
     let named: Vec<_> = named.chain(newcomers).collect();

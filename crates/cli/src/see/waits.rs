@@ -89,7 +89,9 @@ impl Wait {
     /// Is `other` for the same thing, which is not done by those who wait for it?
     pub fn is_for_the_same_as(&self, other: &Wait) -> bool {
         use Goal::{Barrier, Condition, Counter, Group, Name, Segment};
-        let is_done_by_others = matches!(self.goal, Barrier | Condition | Counter | Group | Name | Segment);
+        // Who waits for the end of a group may be a member of it.
+        let is_done_by_others =
+            !self.needs_all && matches!(self.goal, Barrier | Condition | Counter | Group | Name | Segment);
         is_done_by_others && (self.goal, &self.name) == (other.goal, &other.name)
     }
 
@@ -106,6 +108,44 @@ struct Known<'a> {
     objects: Objects,
     /// The nodes that can post to a mail box.
     posters: BTreeMap<u64, BTreeSet<NodeId>>,
+    barriers: BTreeMap<String, AtBarrier>,
+}
+
+/// Who waits at a barrier.
+#[derive(Default)]
+struct AtBarrier {
+    threads: usize,
+    /// Of so many so many have come.
+    arrived: u32,
+    size: u32,
+    /// As many wait as have come: none has still to wake up from a round that is over.
+    are_of_this_round: bool,
+    /// Nodes of which all threads wait there: none of them is still to come.
+    come_whole: BTreeSet<NodeId>,
+}
+
+/// Those of a job, by name.
+fn barriers(job: &JobSight, objects: &Objects) -> BTreeMap<String, AtBarrier> {
+    let mut barriers: BTreeMap<String, AtBarrier> = BTreeMap::new();
+    for node in &job.nodes {
+        let is_here = |told: &&Told| told.subject == Subject::Wait && told.goal == Some(Goal::Barrier);
+        let here: BTreeMap<u32, &str> =
+            node.notices.iter().filter(is_here).map(|told| (told.thread, told.name.as_str())).collect();
+        for name in here.values() {
+            barriers.entry((*name).to_owned()).or_default().threads += 1;
+        }
+        let threads = node.threads.iter().filter(|thread| !thread.is_service());
+        let at: BTreeSet<Option<&str>> = threads.map(|thread| here.get(&thread.number).copied()).collect();
+        if let [Some(name)] = at.into_iter().collect::<Vec<_>>()[..] {
+            barriers.entry(name.to_owned()).or_default().come_whole.insert(node.number);
+        }
+    }
+    for (name, barrier) in &mut barriers {
+        let known = objects.find(ObjectKind::Barrier, name);
+        (barrier.arrived, barrier.size) = known.map(|known| observe::arrivals(&known)).unwrap_or_default();
+        barrier.are_of_this_round = barrier.arrived as usize == barrier.threads;
+    }
+    barriers
 }
 
 /// All waits of a job, by node and thread.
@@ -116,7 +156,8 @@ pub fn of(job: &JobSight) -> Vec<Wait> {
             posters.entry(ring.facts[0]).or_default().insert(node.number);
         }
     }
-    let known = Known { job, objects: Objects::new(&job.table), posters };
+    let objects = Objects::new(&job.table);
+    let known = Known { job, barriers: barriers(job, &objects), objects, posters };
     let now = now_ns();
     let mut waits: Vec<Wait> = job
         .nodes
@@ -172,10 +213,7 @@ impl Known<'_> {
             }
             // Who holds the one, and who is absent from the others, is known.
             Goal::Mutex | Goal::Group | Goal::Collective => false,
-            // All who have come still wait.
-            Goal::Barrier => {
-                self.arrived(&told.name).is_none_or(|(arrived, _)| arrived as usize != self.at_barrier(&told.name))
-            }
+            Goal::Barrier => self.barriers.get(&told.name).is_none_or(|barrier| !barrier.are_of_this_round),
             _ => true,
         }
     }
@@ -193,25 +231,6 @@ impl Known<'_> {
         wait.on = self.job.table.live().into_iter().map(Whom::Node).collect();
         wait.on_newcomers = self.job.table.awaits_nodes();
         wait.on_guests = !wait.on_newcomers && !self.job.table.job().is_empty();
-    }
-
-    /// Of how many threads how many have come to a barrier; `None` if there is none of that name.
-    fn arrived(&self, name: &str) -> Option<(u32, u32)> {
-        self.objects.find(ObjectKind::Barrier, name).map(|barrier| observe::arrivals(&barrier))
-    }
-
-    /// How many threads wait at a barrier.
-    fn at_barrier(&self, name: &str) -> usize {
-        self.job.nodes.iter().flat_map(|node| &node.notices).filter(|told| is_at_barrier(told, name)).count()
-    }
-
-    /// All threads of this node wait at that barrier: none of them is still to come.
-    fn has_come_whole(&self, node: NodeId, name: &str) -> bool {
-        let Some(sight) = self.job.node(node) else { return false };
-        let has_come = |thread: &ThreadSight| {
-            sight.notices.iter().any(|told| told.thread == thread.number && is_at_barrier(told, name))
-        };
-        sight.threads.iter().filter(|thread| !thread.is_service()).all(has_come)
     }
 
     fn posters(&self, ids: impl Iterator<Item = u64>) -> BTreeSet<Whom> {
@@ -248,7 +267,8 @@ impl Known<'_> {
             Goal::Name | Goal::Condition | Goal::Counter => self.wait_for_anybody(wait),
             Goal::Barrier => {
                 self.wait_for_anybody(wait);
-                let is_to_come = |whom: &Whom| !self.has_come_whole(whom.node(), &told.name);
+                let come = self.barriers.get(&told.name).filter(|barrier| barrier.are_of_this_round);
+                let is_to_come = |whom: &Whom| come.is_none_or(|barrier| !barrier.come_whole.contains(&whom.node()));
                 if wait.on.iter().any(is_to_come) {
                     wait.on.retain(is_to_come);
                 }
@@ -301,7 +321,7 @@ impl Known<'_> {
             Goal::Mutex => format!("to lock mutex {name}"),
             Goal::Condition => format!("for a signal of condition variable {name}"),
             Goal::Barrier => {
-                let (arrived, size) = self.arrived(&told.name).unwrap_or_default();
+                let (arrived, size) = self.barriers.get(&told.name).map_or((0, 0), |known| (known.arrived, known.size));
                 format!("at barrier {name}: {arrived} of {size} threads have come")
             }
             Goal::Counter => {
@@ -377,10 +397,6 @@ impl Known<'_> {
         let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
         notices.iter().find(is_it).map(|told| told.thread)
     }
-}
-
-fn is_at_barrier(told: &Told, name: &str) -> bool {
-    told.subject == Subject::Wait && told.goal == Some(Goal::Barrier) && told.name == name
 }
 
 /// The mail boxes that a thread retrieves from, as far as there was room to note them.

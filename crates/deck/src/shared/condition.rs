@@ -75,11 +75,11 @@ impl Condition {
     /// As [`Condition::wait`], for a mutex that was locked without a guard.
     ///
     /// # Errors
-    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex, or by a guard.
+    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex, or a guard of it does.
     #[doc(alias = "deck_cond_wait")]
     pub fn wait_unguarded(&self, mutex: &Mutex, timeout: Duration) -> Result<()> {
         self.named.check()?;
-        mutex.check_held_unguarded("waiting without")?;
+        mutex.check_held_unguarded(|| format!("waiting in {}", self.named.described()))?;
         let deadline = Deadline::after(timeout);
         let _pledge = self.named.pledge()?;
         let ended = self.wait_unlocked(timeout, deadline, || drop(mutex.unlock()))?;

@@ -1,4 +1,5 @@
-//! Which mutexes the calling thread holds, and the number by which it stands in them.
+//! Which mutexes the calling thread holds, the number by which it stands in them, and that it is at one: its node does
+//! not leave meanwhile.
 //!
 //! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they
 //! protect may be half changed.
@@ -77,7 +78,7 @@ fn here<R>(what: impl FnOnce(&mut Here) -> R) -> Result<R> {
 ///
 /// # Errors
 /// `NotInitialized` if it has left or begun to; those of `act`.
-pub fn while_here<R>(node: &Node, act: impl FnOnce() -> Result<R>) -> Result<R> {
+pub fn while_here<R>(node: &Node, doing: impl Fn() -> String, act: impl FnOnce() -> Result<R>) -> Result<R> {
     let membership = node.membership();
     let is_of_this = |of: &Weak<Membership>| std::ptr::eq(of.as_ptr(), Arc::as_ptr(membership));
     // Taken out and put back: no count of an `Arc` is touched, and `act` may come by here.
@@ -88,7 +89,7 @@ pub fn while_here<R>(node: &Node, act: impl FnOnce() -> Result<R>) -> Result<R> 
         membership.step_out(&presence);
         result
     } else {
-        Err(left())
+        Err(left().context(doing()))
     };
     here(|here| here.presence = Some((of, presence)))?;
     result

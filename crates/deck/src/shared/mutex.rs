@@ -27,6 +27,8 @@ use super::named::{Named, Stopped, how_it_is};
 /// those who have waited longer than itself.
 ///
 /// Free and unwanted, locking and unlocking are a compare-and-swap each and some loads of one cache line.
+///
+/// A node that leaves waits until its threads have come out of `lock`, and counts as lost if one has not within a second.
 #[doc(alias = "deck_mutex_t")]
 pub struct Mutex {
     named: Arc<Named>,
@@ -210,26 +212,28 @@ impl Mutex {
     /// Unlocks what the calling thread has locked without a guard. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, or by a guard; [`ErrorKind::NotInitialized`]
+    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, or a guard of it does, also one that was forgotten; [`ErrorKind::NotInitialized`]
     /// after leaving and in a forked child.
     #[doc(alias = "deck_mutex_unlock")]
     pub fn unlock(&self) -> Result<()> {
-        let me = self.check_held_unguarded("unlocking")?;
+        let me = self.check_held_unguarded(|| format!("unlocking {}", self.named.described()))?;
         self.let_go(me, Left::Whole);
         Ok(())
     }
 
     /// The calling thread, which holds it without a guard; `doing` what needs that.
-    pub(super) fn check_held_unguarded(&self, doing: &str) -> Result<Holder> {
+    pub(super) fn check_held_unguarded(&self, doing: impl Fn() -> String) -> Result<Holder> {
         self.named.check()?;
         let me = held::me(self.named.node())?;
-        let invalid = |how| Error::new(ErrorKind::Invalid, format!("{doing} {}: {how}", self.named.described()));
+        let invalid = |how| Error::new(ErrorKind::Invalid, format!("{}: {how}", doing()));
         if !self.is_held_by(me) {
-            return Err(invalid("not held here")
+            return Err(invalid("this thread does not hold the mutex")
                 .with_remedy("lock it first; only the thread that has locked it unlocks it, once"));
         }
         if held::held_by(&self.named)? == Some(HeldBy::Guard) {
-            return Err(invalid("a guard holds it").with_remedy("drop the guard, or wait with it"));
+            return Err(
+                invalid("a guard of this thread holds the mutex").with_remedy("drop the guard, or wait with it")
+            );
         }
         Ok(me)
     }
@@ -275,8 +279,9 @@ impl Mutex {
     }
 
     fn take(&self, by: HeldBy, deadline: Deadline) -> Result<Taken> {
-        self.named.check_open(|| format!("locking {}", self.named.described()))?;
-        held::while_here(self.named.node(), || self.take_here(by, deadline))
+        let doing = || format!("locking {}", self.named.described());
+        self.named.check_open(doing)?;
+        held::while_here(self.named.node(), doing, || self.take_here(by, deadline))
     }
 
     fn take_here(&self, by: HeldBy, deadline: Deadline) -> Result<Taken> {

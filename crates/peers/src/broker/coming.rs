@@ -32,7 +32,7 @@ impl State {
             Some(reason) => Err(reason),
             None => self.table.seat_node(process, needs_fences),
         };
-        let unanswered = self.unanswered().filter(|_| seated == Err(Refusal::Full));
+        let unanswered = if seated == Err(Refusal::Full) { self.unanswered() } else { None };
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
             Err(reason) => {

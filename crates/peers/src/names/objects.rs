@@ -9,10 +9,11 @@
 //! there finds that it is over: entries count their lives.
 
 use deck_segment::{Seat, Words};
-use deck_sync::atomic::{AtomicU64, Ordering, fence};
+use deck_sync::atomic::{Ordering, fence};
 use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 
 use crate::names::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry, hash};
+use crate::names::last_lost::{self, LastLost, Reclaimed};
 use crate::names::one_at_a_time::OneAtATime;
 use crate::table::{NodeState, OBJECTS_AT, OPENING_AT, Table};
 
@@ -33,31 +34,15 @@ const LIVES: usize = entry::USER + 1;
 /// Bits of the seats whose nodes have it open.
 const HOLDERS: usize = entry::END;
 const HOLDER_WORDS: usize = Seat::COUNT / 64;
-/// The nodes that died last while they had it open, in turn: two of 32 bits in a word.
+/// The last of them.
 const LAST_LOST: usize = HOLDERS + HOLDER_WORDS;
-/// Places for them. One is not read: it may just be written.
-const LAST_LOST_PLACES: usize = 8;
 const OWN: usize = 24;
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = OBJECTS_MAX * ENTRY_WORDS * 8;
 
 // As `docs/layout/job-table.md` says.
 const _: () = assert!(LOST == 2 && LIVES == 3 && HOLDERS == 16 && HOLDER_WORDS == 4 && OWN == 24 && ENTRY_WORDS == 32);
-const _: () = assert!(LAST_LOST == 20 && LAST_LOST + LAST_LOST_PLACES / 2 == OWN && OWN + OBJECT_WORDS == ENTRY_WORDS);
-
-/// Nodes that died while they had a thing open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reclaimed {
-    /// How many there have been.
-    pub count: u64,
-    /// The last [`Reclaimed::KNOWN`] of them, in the order of their deaths.
-    pub last: Vec<NodeId>,
-}
-
-impl Reclaimed {
-    /// Of so many their numbers are known.
-    pub const KNOWN: u64 = LAST_LOST_PLACES as u64 - 1;
-}
+const _: () = assert!(LAST_LOST == 20 && LAST_LOST + last_lost::WORDS == OWN && OWN + OBJECT_WORDS == ENTRY_WORDS);
 
 /// What a named thing is. Names of different kinds do not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -209,45 +194,12 @@ impl Object {
     /// The nodes that were written down as having died while they had the thing open: before their bits were cleared
     /// and their seats freed.
     pub fn reclaimed(&self) -> Reclaimed {
-        let word = self.entries.word(self.index, LOST);
-        loop {
-            // Acquire: pairs with: objects/lost.
-            let count = word.load(Ordering::Acquire);
-            let known = count.min(Reclaimed::KNOWN);
-            let last = (count - known..count).map(|nth| self.last_lost(nth)).collect();
-            // Acquire fence: pairs with: objects/place. Whoever wrote over one of these has raised the count before.
-            fence(Ordering::Acquire);
-            if word.load(Ordering::Relaxed) == count {
-                return Reclaimed { count, last };
-            }
-        }
+        self.last_lost().read()
     }
 
-    fn last_lost(&self, nth: u64) -> NodeId {
-        let (word, shift) = self.place_of_lost(nth);
-        NodeId((word.load(Ordering::Relaxed) >> shift) as u32)
-    }
-
-    /// Where the node is written down that died as the `nth`: a word, and from which bit on.
-    fn place_of_lost(&self, nth: u64) -> (&AtomicU64, usize) {
-        let place = nth as usize % LAST_LOST_PLACES;
-        (self.entries.word(self.index, LAST_LOST + place / 2), place % 2 * 32)
-    }
-
-    /// Writes down that `node` has died with the thing open. By the broker; once more if the last one died at it.
-    fn write_down(&self, node: NodeId) {
-        let count = self.entries.word(self.index, LOST);
-        let nth = count.load(Ordering::Relaxed);
-        if nth > 0 && self.last_lost(nth - 1) == node {
-            return;
-        }
-        // Release fence: pairs with: objects/place.
-        fence(Ordering::Release);
-        let (word, shift) = self.place_of_lost(nth);
-        let others = word.load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
-        word.store(others | u64::from(node.0) << shift, Ordering::Relaxed);
-        // Release: pairs with: objects/lost. Told before the bit that tells it goes.
-        count.store(nth + 1, Ordering::Release);
+    fn last_lost(&self) -> LastLost<'_> {
+        let places = std::array::from_fn(|place| self.entries.word(self.index, LAST_LOST + place));
+        LastLost { count: self.entries.word(self.index, LOST), places }
     }
 }
 
@@ -365,7 +317,8 @@ impl Objects {
                 continue;
             }
             if is_lost {
-                Object::at(&self.table, self.entries.clone(), index).write_down(node);
+                // Told before the bit that tells it goes.
+                Object::at(&self.table, self.entries.clone(), index).last_lost().write(node);
             }
             // SeqCst: pairs with: objects/holders.
             holders.fetch_and(!bit, Ordering::SeqCst);

@@ -73,3 +73,53 @@ impl Drop for Inside<'_> {
         let _ = self.word.get(0).compare_exchange(self.mine, nobody, Ordering::Release, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Instant;
+
+    use deck_segment::{Seat, Segment};
+
+    use super::*;
+
+    const PATIENT: Duration = Duration::from_millis(5);
+
+    /// Everybody is there; with each look at that, nodes go on with their turns, as long as they take them.
+    struct Busy {
+        word: Words,
+        until: Option<Instant>,
+    }
+
+    impl Seating for Busy {
+        fn node_on(&self, _: Seat) -> Option<NodeId> {
+            None
+        }
+
+        fn is_live(&self, _: NodeId) -> bool {
+            if let Some(until) = self.until {
+                let (word, is_over) = (self.word.get(0), Instant::now() > until);
+                let next = (word.load(Ordering::Relaxed) >> WHO_BITS).wrapping_add(1) << WHO_BITS;
+                word.store(if is_over { next } else { next | 8 }, Ordering::Relaxed);
+            }
+            true
+        }
+    }
+
+    fn turns(until: Option<Instant>) -> OneAtATime<Busy> {
+        let segment = Segment::create("test", 4096).unwrap();
+        segment.allocate(0, 4096).unwrap();
+        let word = Words::in_segment(&segment, 0, 1).unwrap();
+        word.get(0).store(8, Ordering::Relaxed);
+        OneAtATime::new(Busy { word: word.clone(), until }, word)
+    }
+
+    #[test]
+    fn whoever_stays_inside_is_told_and_turns_that_pass_are_waited_for() {
+        assert_eq!(turns(None).enter(NodeId(1), PATIENT).err(), Some(NodeId(7)));
+        let passing = turns(Some(Instant::now() + 10 * PATIENT));
+        let Ok(inside) = passing.enter(NodeId(1), PATIENT) else { panic!("they go on") };
+        assert_eq!(passing.word.get(0).load(Ordering::Relaxed) & WHO, 2);
+        drop(inside);
+        assert_eq!(passing.word.get(0).load(Ordering::Relaxed) & WHO, 0);
+    }
+}

@@ -66,7 +66,7 @@ impl<R: Remote> Sender<R> {
 
     /// As [`Sender::publish_line`], with another last word.
     #[inline]
-    pub(super) fn publish(&self, posting: &mut Posting, line: &Line, last: u64) {
+    fn publish(&self, posting: &mut Posting, line: &Line, last: u64) {
         point("post/reserved");
         // Release (in the fabric): pairs with: ring/slot.
         self.slots.write(posting.position, line, last);
@@ -89,7 +89,7 @@ impl<R: Remote> Sender<R> {
 
     /// All of a slot was written.
     #[inline(always)]
-    pub(super) fn leave_slot(&self, posting: &mut Posting) {
+    fn leave_slot(&self, posting: &mut Posting) {
         posting.open = Packed::NONE;
         self.next_slot(posting);
         self.announce();
