@@ -191,9 +191,9 @@ impl Node {
 
     /// Leaves the job in order. What was posted is still delivered; mail boxes of this node are closed; waits of its
     /// threads end. Waits for no other node, except for one that does not read (it is stopped, say) and is still to be
-    /// told where a message lies that was posted on to it, and for its own threads that are in calls of groups, mutexes,
-    /// condition variables and barriers, which end: each for a second at most. If one of these stays, the node counts as
-    /// lost. Further calls through any handle of this node fail.
+    /// told where a message lies that was posted on to it, and for its own threads that are in calls of groups,
+    /// mutexes, condition variables and barriers, which end: each for a second at most. If one of these stays, the node
+    /// counts as lost. Further calls through any handle of this node fail.
     ///
     /// Drop its mail boxes, clones, messages, groups and named objects too, before or after. As long as one is left,
     /// the process keeps some descriptors and much address space of this node, and a thread if a mail box was watched

@@ -1,5 +1,5 @@
-//! Names in the job's table. Here those of mail boxes and groups, claimed with one compare-and-swap ([`owners`]); things
-//! with names that nodes open are [`objects`].
+//! Names in the job's table. Here those of mail boxes and groups, claimed with one compare-and-swap ([`owners`]);
+//! things with names that nodes open are [`objects`].
 //!
 //! A name is entered in the table when it is first used, and stays there until the table is full and nobody owns it.
 //! While a new name is being entered, the entry's key says whose seat does it; if that node dies in between, the next

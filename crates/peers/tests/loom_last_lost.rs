@@ -1,5 +1,5 @@
-//! Model of the list of those that died last: whoever reads it while others are written down finds those that were, each
-//! in its place.
+//! Model of the list of those that died last: whoever reads it while others are written down finds those that were,
+//! each in its place.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
@@ -30,8 +30,8 @@ impl Entry {
     }
 }
 
-/// Seen to fail: without either fence, with a count that is not released or acquired, and where the oldest place is read,
-/// too.
+/// Seen to fail: without either fence, with a count that is not released or acquired, and where the oldest place is
+/// read, too.
 #[test]
 fn whoever_reads_while_nodes_are_written_down_finds_them_in_their_places() {
     let mut builder = loom::model::Builder::new();

@@ -75,7 +75,8 @@ impl Condition {
     /// As [`Condition::wait`], for a mutex that was locked without a guard.
     ///
     /// # Errors
-    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex, or a guard of it does.
+    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex, or a guard of
+    /// it does.
     #[doc(alias = "deck_cond_wait")]
     pub fn wait_unguarded(&self, mutex: &Mutex, timeout: Duration) -> Result<()> {
         self.named.check()?;

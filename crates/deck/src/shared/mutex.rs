@@ -28,7 +28,8 @@ use super::named::{Named, Stopped, how_it_is};
 ///
 /// Free and unwanted, locking and unlocking are a compare-and-swap each and some loads of one cache line.
 ///
-/// A node that leaves waits until its threads have come out of `lock`, and counts as lost if one has not within a second.
+/// A node that leaves waits until its threads have come out of `lock`, and counts as lost if one has not within a
+/// second.
 #[doc(alias = "deck_mutex_t")]
 pub struct Mutex {
     named: Arc<Named>,
@@ -212,8 +213,8 @@ impl Mutex {
     /// Unlocks what the calling thread has locked without a guard. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, or a guard of it does, also one that was forgotten; [`ErrorKind::NotInitialized`]
-    /// after leaving and in a forked child.
+    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, or a guard of it does, also one that was
+    /// forgotten; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_mutex_unlock")]
     pub fn unlock(&self) -> Result<()> {
         let me = self.check_held_unguarded(|| format!("unlocking {}", self.named.described()))?;

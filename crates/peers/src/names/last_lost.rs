@@ -1,8 +1,8 @@
 //! The nodes that died last while they had a thing open: one writes them down, the broker, and anybody reads.
 //!
-//! The readers see whether they were overtaken: they read the count before and after, as of a sequence lock (Boehm, 2012:
-//! *Can seqlocks get along with programming language memory models?*). What may be written without the count having
-//! changed yet is the oldest place; it is not read.
+//! The readers see whether they were overtaken: they read the count before and after, as of a sequence lock (Boehm,
+//! 2012: *Can seqlocks get along with programming language memory models?*). What may be written without the count
+//! having changed yet is the oldest place; it is not read.
 
 use deck_sync::NodeId;
 use deck_sync::atomic::{AtomicU64, Ordering, fence};
