@@ -294,6 +294,10 @@ impl Membership {
             )
             .with_peer(home)
             .with_remedy("wait until it has made them, or choose another home")),
+            // It makes nothing any more for a node that it counts as gone: because it is leaving itself.
+            Err(Refusal::Closed) => Err(elsewhere(
+                Error::new(ErrorKind::Closed, "the home of the segment is leaving the job").with_peer(home),
+            )),
             Err(other) => {
                 Err(Error::new(ErrorKind::Corrupt, format!("the home of the segment refused ({other:?})"))
                     .with_peer(home))
