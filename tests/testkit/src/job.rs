@@ -69,15 +69,24 @@ impl Job {
     }
 
     fn open(program: &str, limit: Duration, door: impl FnOnce(&str) -> Door) -> Job {
-        let index = {
-            let mut jobs = lock(&JOBS);
-            *jobs += 1;
-            *jobs
-        };
         let seed = Chance::seed();
-        let mark = format!("deck-test-{}-{index}", std::process::id());
-        let folder = std::env::temp_dir().join(&mark);
-        std::fs::create_dir(&folder).expect("the temporary folder can be written");
+        let (mark, folder) = loop {
+            let index = {
+                let mut jobs = lock(&JOBS);
+                *jobs += 1;
+                *jobs
+            };
+            let mark = format!("deck-test-{}-{index}", std::process::id());
+            let folder = std::env::temp_dir().join(&mark);
+            match std::fs::create_dir(&folder) {
+                // Of a process with the same number, whose test failed.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.expect("the temporary folder can be written");
+                    break (mark, folder);
+                }
+            }
+        };
         let repeat = repeat(seed);
         println!("{mark}: repeat with {repeat}");
         let mut job = Job {
