@@ -8,11 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
+use deck_peers::wakeup;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::descriptor::beyond_standard;
 use deck_sync::locks::lock;
-use deck_sync::{Crowd, Deadline, Error, Event, Result, Service, Waiting};
-use rustix::event::EventfdFlags;
+use deck_sync::{Crowd, Deadline, Event, Result, Service, Waiting};
 
 use crate::log::ignore_panics;
 use crate::mailbox::Core;
@@ -42,9 +41,7 @@ impl Watch {
     pub fn open_fd(&self) -> Result<RawFd> {
         let mut fd = lock(&self.fd);
         if fd.is_none() {
-            let new = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .and_then(beyond_standard)
-                .map_err(|errno| Error::system("making a descriptor for a mail box", errno.raw_os_error()))?;
+            let new = wakeup::new().map_err(|error| error.context("making a descriptor for a mail box"))?;
             *fd = Some(Descriptor { fd: new, is_readable: false });
             // Release: pairs with: watcher/fd. Whoever sees it finds the descriptor.
             self.has_fd.store(true, Ordering::Release);
@@ -62,7 +59,7 @@ impl Watch {
     /// There is nothing to retrieve: the descriptor is not readable.
     pub fn hush(&self) {
         if let Some(descriptor) = lock(&self.fd).as_mut().filter(|descriptor| descriptor.is_readable) {
-            let _ = rustix::io::read(&descriptor.fd, &mut [0u8; 8]);
+            wakeup::hush(&descriptor.fd);
             descriptor.is_readable = false;
         }
     }

@@ -29,7 +29,7 @@ mod shares;
 mod socket;
 mod strangers;
 mod table;
-mod wakeup;
+pub mod wakeup;
 pub mod wire;
 
 pub use broker::Broker;

@@ -15,11 +15,11 @@ pub(crate) mod owners;
 use deck_segment::{Seat, Words};
 use deck_sync::{Error, ErrorKind, Result, point};
 
-use crate::names::entries::{ENTRY_NAME_BYTES_MAX, Entries};
-use crate::names::one_at_a_time::OneAtATime;
-pub use crate::names::owners::MailboxId;
-use crate::names::owners::Owners;
 use crate::table::{NAMES_AT, RENAMING_AT, Table};
+use entries::{ENTRY_NAME_BYTES_MAX, Entries};
+use one_at_a_time::OneAtATime;
+pub use owners::MailboxId;
+use owners::Owners;
 
 /// How many different names a job can have at a time.
 pub const NAMES_MAX: usize = 1 << 14;

@@ -1,4 +1,4 @@
-//! A descriptor that wakes a thread out of a [`Poll`](crate::poll::Poll).
+//! A descriptor that wakes a thread out of epoll, or whoever else polls it.
 
 use std::os::fd::OwnedFd;
 

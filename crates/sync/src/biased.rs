@@ -22,11 +22,11 @@ use loom::sync::{Mutex, MutexGuard};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::atomic::{self, AtomicBool, AtomicU32, Ordering};
-use crate::biased::right::Right;
-use crate::biased::visitor::Place;
 use crate::cell::{Cell, Touch};
 #[cfg(not(loom))]
 use crate::locks::lock;
+use right::Right;
+use visitor::Place;
 
 /// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is
 /// built on this lock have no favourites: the lock has models of its own.

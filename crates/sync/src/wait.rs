@@ -1,8 +1,8 @@
 //! The only wait loop of DECK.
 //!
-//! A wait goes through up to three stages. It *spins* for about what a sleep costs ([`crate::wait::spin`]), as long as
+//! A wait goes through up to three stages. It *spins* for about what a sleep costs ([`spin`]), as long as
 //! there is a core for every runnable thread of the job; with more threads than cores it *yields* instead, at once or
-//! after a few looks ([`crate::wait::patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs
+//! after a few looks ([`patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs
 //! nothing. Pure spinning and pure sleeping each lose by a factor of a hundred somewhere.
 //!
 //! Before it sleeps, a waiter asks those who will make its condition true to ring the event ([`Waiting::arm`]), has the
@@ -10,7 +10,7 @@
 //! passes a light fence, and looks whether it is to ring. One of the two sees the other: no wake-up is lost.
 //!
 //! But a kernel may leave a core out of that fence ([`crate::barrier`]). So a sleeper that nobody rings looks again,
-//! and everywhere ([`Waiting::look_everywhere`]): after a millisecond or at its alarm ([`crate::wait::alarm`]), when
+//! and everywhere ([`Waiting::look_everywhere`]): after a millisecond or at its alarm ([`alarm`]), when
 //! all that was written before has long arrived, and then after a thousand times as long each time, for those whose
 //! question somebody else has asked.
 
@@ -35,10 +35,10 @@ use crate::deadline::{Deadline, now_ns};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::machine::cores::current_core;
-use crate::wait::away::Away;
-use crate::wait::patience::{LOOKS_AWAY, Patience};
-use crate::wait::spot::Spot;
 use crate::{atomic, barrier, futex, thread};
+use away::Away;
+use patience::{LOOKS_AWAY, Patience};
+use spot::Spot;
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };

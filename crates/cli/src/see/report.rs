@@ -164,12 +164,12 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     }
     let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
     let state = |node: &deck::NodeId| {
-        let sight = job.node(*node)?;
-        (sight.state != deck::NodeState::Live).then(|| format!(", which is {}", state_word(sight.state)))
+        let sight = job.node(*node).filter(|sight| sight.state != deck::NodeState::Live)?;
+        Some(state_word(sight.state))
     };
-    let state = |node: &deck::NodeId| state(node).unwrap_or_default();
+    let which_is = |node: &deck::NodeId| state(node).map_or(String::new(), |state| format!(", which is {state}"));
     if let Some(Whom::Runner(node)) = wait.on.first() {
-        return format!("{node}{}: one of its threads that waits for nothing in DECK", state(node));
+        return format!("{node}{}: one of its threads that waits for nothing in DECK", which_is(node));
     }
     if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
         return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
@@ -184,16 +184,14 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     let helpful = nodes.iter().filter(|node| is_alone || !is_own(node) || has_others(node));
     let named = helpful.map(|node| {
         let own = match is_own(node) {
-            true if has_others(node) => "its other threads",
-            true => "only another thread of its own could do that, and none has called DECK yet",
-            false => "",
+            true if has_others(node) => Some("its other threads"),
+            true => Some("only another thread of its own could do that, and none has called DECK yet"),
+            false => None,
         };
         if is_alone {
-            return format!("{node}{}{}{own}", state(node), if own.is_empty() { "" } else { ": " });
+            return format!("{node}{}{}", which_is(node), own.map_or(String::new(), |own| format!(": {own}")));
         }
-        let state = state(node);
-        let remarks: Vec<&str> =
-            [state.trim_start_matches(", which is "), own].into_iter().filter(|remark| !remark.is_empty()).collect();
+        let remarks: Vec<&str> = state(node).into_iter().chain(own).collect();
         if remarks.is_empty() { node.to_string() } else { format!("{node} ({})", remarks.join("; ")) }
     });
     let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
