@@ -205,7 +205,10 @@ impl Refusal {
                 "joining: all {places} places of the job are taken, and {node} keeps those of nodes that are gone"
             );
             let error = Error::new(ErrorKind::NoMemory, what).with_peer(node);
-            return error.with_remedy("try again; if it stays so, that node is stopped: let it continue, or end it");
+            return error.with_remedy(
+                "try again; if it stays so, that node is stopped, or has left with messages of others that its process \
+                 still holds: let it continue, or end it",
+            );
         }
         match self {
             Refusal::Full => {

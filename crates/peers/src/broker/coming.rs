@@ -32,11 +32,11 @@ impl State {
             Some(reason) => Err(reason),
             None => self.table.seat_node(process, needs_fences),
         };
-        let unanswered = if seated == Err(Refusal::Full) { self.unanswered() } else { None };
+        let because_of = if seated == Err(Refusal::Full) { self.keeps_a_seat() } else { None };
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
             Err(reason) => {
-                refuse_because_of(unanswered, &member.socket, reason);
+                refuse_because_of(because_of, &member.socket, reason);
             }
             Ok((number, seat)) => {
                 member.node = Some((number, seat));

@@ -73,10 +73,12 @@ impl State {
         }
     }
 
-    /// A node that has not answered to a departure, which keeps a seat.
-    pub(super) fn unanswered(&self) -> Option<NodeId> {
+    /// A node that keeps the seat of one that is gone: it has not answered, or it left with buffers of others.
+    pub(super) fn keeps_a_seat(&self) -> Option<NodeId> {
         let awaited = self.departures.values().flat_map(|departure| &departure.awaited);
-        awaited.filter_map(|key| self.members.get(key)?.node).map(|(number, _)| number).min()
+        let unanswered = awaited.filter_map(|key| self.members.get(key)?.node).map(|(number, _)| number).min();
+        let left = self.departures.iter().filter(|(_, departure)| departure.keeper.is_some()).map(|(number, _)| *number);
+        unanswered.or_else(|| left.min())
     }
 
     /// A member has done its part of a step.

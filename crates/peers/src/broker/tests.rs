@@ -20,6 +20,18 @@ fn join_as(process: u64, socket: &Socket) -> NodeId {
     }
 }
 
+/// Nobody can come into the job, because of this node.
+fn refused_because_of(broker: &Broker, node: NodeId) {
+    let socket = Socket::new(broker.invite().unwrap());
+    let join = Frame::Join { process: process::own_word(), network: namespace::network(), fences: 0, retries: 0 };
+    socket.send(&join, None).unwrap();
+    assert!(poll::is_readable_within(&socket, Some(Duration::from_secs(10))), "nobody answers");
+    let Received::Frame(Frame::Refuse { reason }, _) = socket.receive() else { panic!("there is no seat") };
+    assert_eq!((Refusal::from_word(reason), Refusal::because_of(reason)), (Refusal::Full, Some(node)));
+    let error = Refusal::from_word(reason).of_a_join(Refusal::because_of(reason));
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, Some(node)), "{error}");
+}
+
 fn key_of(state: &State, node: NodeId) -> u64 {
     let mut members = state.members.iter();
     let is_its = |member: &Member| member.node.is_some_and(|(number, _)| number == node);
@@ -81,14 +93,27 @@ fn who_finds_no_seat_is_told_which_node_keeps_those_of_others_that_are_gone() {
         let key = key_of(&state, node);
         state.leave(key, process::own_word());
     }
-    let last = Socket::new(broker.invite().unwrap());
-    let join = Frame::Join { process: process::own_word(), network: namespace::network(), fences: 0, retries: 0 };
-    last.send(&join, None).unwrap();
-    assert!(poll::is_readable_within(&last, Some(Duration::from_secs(10))), "nobody answers");
-    let Received::Frame(Frame::Refuse { reason }, _) = last.receive() else { panic!("there is no seat") };
-    assert_eq!((Refusal::from_word(reason), Refusal::because_of(reason)), (Refusal::Full, Some(silent_node)));
-    let error = Refusal::from_word(reason).of_a_join(Refusal::because_of(reason));
-    assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, Some(silent_node)), "{error}");
+    refused_because_of(&broker, silent_node);
+}
+
+#[test]
+fn who_finds_no_seat_is_told_which_node_left_with_messages_of_others() {
+    let broker = Broker::start("test", 1).unwrap();
+    let socket = Socket::new(broker.invite().unwrap());
+    let (mut child, word) = bystander();
+    let left = join_as(word, &socket);
+    {
+        let mut state = broker.shared.lock();
+        let seat = state.table.seat_of(left).unwrap();
+        state.table.set_keeps(seat);
+        let key = key_of(&state, left);
+        state.leave(key, word);
+    }
+    let others: Vec<_> = (1..Seat::COUNT).map(|_| Socket::new(broker.invite().unwrap())).collect();
+    others.iter().for_each(|socket| _ = join_as(process::own_word(), socket));
+    refused_because_of(&broker, left);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
