@@ -28,13 +28,13 @@
  *            within DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done. Every
  *            wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED when what it waits in is
  *            destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
- * Threads    Every call may be made from any thread, also from one that DECK did not start. Mail boxes, semaphores and
- *            threads may be used by several threads at once. A message is used by one thread at a time; a second
- *            one gets DECK_E_INVALID.
+ * Threads    Every call may be made from any thread, also from one that DECK did not start, but not in a signal handler; none
+ *            is a cancellation point (pthread_cancel). Mail boxes, semaphores and threads may be used by several threads
+ *            at once. A message is used by one thread at a time; a second one gets DECK_E_INVALID.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
- *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child).
- *            Objects end with deck_done: from then on, after another deck_init too, handles can only be destroyed (threads:
- *            joined). One that is left keeps its session's descriptors and address space, after deck_mbox_fd a thread too.
+ *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child). Objects
+ *            end with deck_done: from then on handles can only be destroyed (threads: joined), and keep descriptors and
+ *            address space till then. Who ends its last thread without it (pthread_exit in main) leaves DECK's running.
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
  *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought

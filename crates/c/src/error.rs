@@ -15,6 +15,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use deck_api::{Error, ErrorKind, Result};
+use deck_sync::uncancelled;
 
 /// Success.
 pub const DECK_OK: c_int = 0;
@@ -46,6 +47,13 @@ thread_local!(static LAST: RefCell<Option<Failure>> = const { RefCell::new(None)
 /// Runs the body of the C call `call` and gives its value, or a negative code; nothing unwinds into C.
 pub fn answer(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
     attempt(call, body, code)
+}
+
+/// As [`answer`], for calls in which files are read, descriptors closed or threads waited for: a thread that
+/// `pthread_cancel` ends is unwound from such a place, and would take the process with it. On the short path there is
+/// none.
+pub fn answer_uncancelled(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
+    uncancelled(|| answer(call, body))
 }
 
 /// Like [`answer`] for calls that return something else than a code: a failure gives `failed`.

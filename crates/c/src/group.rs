@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use deck_api::{Completion, Group, GroupOptions, Result};
 
-use crate::error::{DECK_OK, answer, invalid};
+use crate::error::{DECK_OK, answer, answer_uncancelled, invalid};
 use crate::handle::{Caller, Kind, Object, Pin, Table, Unusable};
 use crate::{arguments, node, options};
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn deck_group_join(
     timeout_ms: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises; no options.
-    answer("deck_group_join", || unsafe { join(group, name, size, index, std::ptr::null(), timeout_ms) })
+    answer_uncancelled("deck_group_join", || unsafe { join(group, name, size, index, std::ptr::null(), timeout_ms) })
 }
 
 /// `deck_group_join_with` in deck.h.
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn deck_group_join_with(
     timeout_ms: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    answer("deck_group_join_with", || unsafe { join(group, name, size, index, options, timeout_ms) })
+    answer_uncancelled("deck_group_join_with", || unsafe { join(group, name, size, index, options, timeout_ms) })
 }
 
 /// `deck_group_index` in deck.h.
@@ -156,7 +156,7 @@ pub extern "C" fn deck_group_size(group: *const GroupHandle) -> c_int {
 /// `deck_group_leave` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_group_leave(group: *mut GroupHandle) -> c_int {
-    answer("deck_group_leave", || {
+    answer_uncancelled("deck_group_leave", || {
         let pin = node::pin_to_destroy(&GROUPS, group)?;
         if pin.group.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
             return Err(Unusable::Busy.error::<Member>());

@@ -30,7 +30,7 @@ use std::sync::Mutex;
 use deck_api::{Error, ErrorKind};
 use deck_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Held, Key, NotPinned, Pins, Shortcuts, WhyNot};
+use deck_sync::{Held, Key, NotPinned, Pins, Shortcuts, WhyNot, uncancelled};
 
 pub use kind::{Kind, Object, Unusable};
 
@@ -295,7 +295,7 @@ impl<T: Object, const ALONE: bool> Slot<T, ALONE> {
             self.table.push_free(self.index);
         }
         // Last, because it may take long or, by a bug, panic: the slot is in order by now.
-        drop(object);
+        uncancelled(|| drop(object));
     }
 
     /// That of the object that is here, or that comes next.

@@ -3,8 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use deck_api::{LogLevel, set_log};
+use deck_sync::uncancelled;
 
-use crate::error::{answer, c_string};
+use crate::error::{answer_uncancelled, c_string};
 use crate::node;
 
 /// What C gives to receive log lines.
@@ -28,7 +29,8 @@ impl Sink {
             LogLevel::Info => 3,
             LogLevel::Debug => 4,
         };
-        (self.write)(level, c_string(line).as_ptr(), self.context);
+        // What it writes by may be where a thread is cancelled.
+        uncancelled(|| (self.write)(level, c_string(line).as_ptr(), self.context));
     }
 }
 
@@ -38,7 +40,7 @@ impl Sink {
 /// `write` is NULL or may be called with `context` from any thread until another one is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_set_log(write: Option<Write>, context: *mut c_void) {
-    answer("deck_set_log", || {
+    answer_uncancelled("deck_set_log", || {
         if node::is_forked() {
             return Err(node::forked());
         }

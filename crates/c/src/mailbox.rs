@@ -10,7 +10,7 @@ use deck_api::{
     Error, ErrorKind, Mailbox, MailboxAddress, MailboxClone, MailboxOptions, MailboxStats, Message, Result,
 };
 
-use crate::error::{DECK_OK, answer, invalid};
+use crate::error::{DECK_OK, answer, answer_uncancelled, invalid};
 use crate::handle::{Caller, Kind, Object, Pin, Reserved, Table};
 use crate::message::{self, MessageHandle};
 use crate::{arguments, node, options};
@@ -183,7 +183,7 @@ unsafe fn create(mailbox: *mut *mut MailboxHandle, name: *const c_char, options:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_mbox_create(mailbox: *mut *mut MailboxHandle, name: *const c_char) -> c_int {
     // SAFETY: as the caller promises; no options.
-    answer("deck_mbox_create", || unsafe { create(mailbox, name, std::ptr::null()) })
+    answer_uncancelled("deck_mbox_create", || unsafe { create(mailbox, name, std::ptr::null()) })
 }
 
 /// `deck_mbox_create_with` in deck.h.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn deck_mbox_create_with(
     options: *const Options,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    answer("deck_mbox_create_with", || unsafe { create(mailbox, name, options) })
+    answer_uncancelled("deck_mbox_create_with", || unsafe { create(mailbox, name, options) })
 }
 
 /// `deck_mbox_clone` in deck.h.
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn deck_mbox_clone(
     name: *const c_char,
     timeout_ms: c_int,
 ) -> c_int {
-    answer("deck_mbox_clone", || {
+    answer_uncancelled("deck_mbox_clone", || {
         let (session, node) = node::node()?;
         let timeout = arguments::timeout(timeout_ms)?;
         arguments::place(mailbox, "clone", "the first argument")?;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn deck_mbox_select(
 /// `deck_mbox_fd` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
-    answer("deck_mbox_fd", || pin(mailbox, node::caller()?)?.owner()?.fd())
+    answer_uncancelled("deck_mbox_fd", || pin(mailbox, node::caller()?)?.owner()?.fd())
 }
 
 /// `deck_mbox_stats` in deck.h.
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *
 /// `deck_mbox_destroy` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_destroy(mailbox: *mut MailboxHandle) -> c_int {
-    answer("deck_mbox_destroy", || {
+    answer_uncancelled("deck_mbox_destroy", || {
         let pin = node::pin_to_destroy(&MAILBOXES, mailbox)?;
         pin.end()?;
         if let End::Owner(mailbox) = &*pin {

@@ -5,7 +5,7 @@ use std::{ptr, slice};
 
 use deck_api::{ElementType, Error, ErrorKind, Message, Result};
 
-use crate::error::{DECK_OK, answer, answer_or, invalid};
+use crate::error::{DECK_OK, answer, answer_or, answer_uncancelled, invalid};
 use crate::handle::{Alone, Caller, Kind, Object, Table};
 use crate::mailbox::{self, MailboxHandle};
 use crate::{arguments, node};
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
     mailbox: *mut *mut MailboxHandle,
     timeout_ms: c_int,
 ) -> c_int {
-    answer("deck_msg_unpack_mbox", || {
+    answer_uncancelled("deck_msg_unpack_mbox", || {
         let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
         arguments::place(mailbox, "mail box", "the second argument")?;

@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int};
 use deck_api::{Node, Result};
 use deck_sync::vectors;
 
-use crate::error::{DECK_OK, answer};
+use crate::error::{DECK_OK, answer_uncancelled};
 use crate::handle::{Object, Pin, Table};
 use crate::{arguments, node};
 
@@ -42,7 +42,7 @@ unsafe fn open_with<T: Object, O, A>(
     plain: impl FnOnce() -> Result<A>,
     open: impl FnOnce(&Node, &str, A) -> Result<T>,
 ) -> c_int {
-    answer(call, || {
+    answer_uncancelled(call, || {
         let (session, node) = node::node()?;
         let plain = plain()?;
         let what = T::KIND.words();
@@ -71,7 +71,7 @@ fn close<T: Object, O>(
     before: impl FnOnce(&T) -> Result<()>,
     after: impl FnOnce(&T),
 ) -> c_int {
-    answer(call, || {
+    answer_uncancelled(call, || {
         let pin = node::pin_to_destroy(table, handle)?;
         before(&pin)?;
         pin.end()?;

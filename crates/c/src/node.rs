@@ -19,7 +19,7 @@ use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
-use crate::error::{DECK_OK, answer, invalid, prepare};
+use crate::error::{DECK_OK, answer, answer_uncancelled, invalid, prepare};
 use crate::handle::{Caller, Object, Pinned, Table};
 use crate::{mailbox, semaphore};
 
@@ -121,7 +121,7 @@ fn watch_for_forks() {
 /// `deck_init` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    answer("deck_init", || {
+    answer_uncancelled("deck_init", || {
         prepare();
         if is_forked() {
             return Err(forked());
@@ -167,7 +167,7 @@ fn already(state: u64) -> Error {
 /// `deck_done` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_done() -> c_int {
-    answer("deck_done", || {
+    answer_uncancelled("deck_done", || {
         let present = session()?;
         // AcqRel, pairs with: node/session (NODE)
         let claimed = STATE.compare_exchange(present, LEAVING, Ordering::AcqRel, Ordering::Relaxed);
@@ -200,7 +200,7 @@ pub extern "C" fn deck_numnodes() -> c_int {
 /// `deck_node_state` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_node_state(number: c_int) -> c_int {
-    answer("deck_node_state", || {
+    answer_uncancelled("deck_node_state", || {
         let (_, here) = node()?;
         let asked = u32::try_from(number).ok().filter(|number| *number < here.count());
         let asked = asked.ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use deck_api::{Error, ErrorKind, Result, Semaphore};
 use deck_sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{DECK_OK, answer};
+use crate::error::{DECK_OK, answer, answer_uncancelled};
 use crate::handle::{Caller, Kind, Object, Pin, Table};
 use crate::{arguments, node};
 
@@ -64,7 +64,7 @@ fn pin(handle: *const SemaphoreHandle, caller: Caller) -> Result<Pin<Closable>> 
 /// `semaphore` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_sem_create(semaphore: *mut *mut SemaphoreHandle, initial: u32) -> c_int {
-    answer("deck_sem_create", || {
+    answer_uncancelled("deck_sem_create", || {
         let session = node::session()?;
         arguments::place(semaphore, "new semaphore", "the first argument")?;
         let closable = Closable { inner: Semaphore::new(initial), closed: AtomicBool::new(false) };
@@ -98,7 +98,7 @@ pub extern "C" fn deck_sem_wait(semaphore: *mut SemaphoreHandle, timeout_ms: c_i
 /// `deck_sem_destroy` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_destroy(semaphore: *mut SemaphoreHandle) -> c_int {
-    answer("deck_sem_destroy", || {
+    answer_uncancelled("deck_sem_destroy", || {
         let pin = node::pin_to_destroy(&SEMAPHORES, semaphore)?;
         pin.end()?;
         pin.close();

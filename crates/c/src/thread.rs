@@ -15,7 +15,7 @@ use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
 use deck_sync::{About, Ending, Ends, Goal, rest_while, stack_bytes};
 
-use crate::error::{DECK_OK, answer, invalid, prepare};
+use crate::error::{DECK_OK, answer, answer_uncancelled, invalid, prepare};
 use crate::handle::{Kind, Object, Table};
 use crate::{arguments, node};
 
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn deck_thread_create(
     start: Option<Start>,
     argument: *mut c_void,
 ) -> c_int {
-    answer("deck_thread_create", || {
+    answer_uncancelled("deck_thread_create", || {
         let session = node::session()?;
         arguments::place(thread, "new thread", "the first argument")?;
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn deck_thread_create(
 /// `result` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mut *mut c_void) -> c_int {
-    answer("deck_thread_join", || {
+    answer_uncancelled("deck_thread_join", || {
         let pin = node::pin_to_destroy(&THREADS, thread)?;
         let place = || lock(&pin.thread);
         if pin.id.get() == Some(&std::thread::current().id()) {

@@ -200,6 +200,17 @@ fn threads_and_semaphores_end_as_documented() {
 }
 
 #[test]
+fn a_thread_that_is_cancelled_takes_no_call_with_it() {
+    run("tests/cancelled.c");
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_a_node_and_ends() {
+    let program = compile("tests/first_thread.c", Language::C11, "run");
+    succeed(alone(&program).env("DECK_JOB", format!("deck-c-first-thread-{}", std::process::id())));
+}
+
+#[test]
 fn groups_do_every_collective_in_c_and_cxx() {
     for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
         succeed(&mut alone(&compile("tests/groups.c", language, how)));

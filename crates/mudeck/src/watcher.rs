@@ -143,25 +143,40 @@ impl Watcher {
         }
         drop(boxes);
         self.watched.changed.notify();
+        // Acquire: pairs with: watcher/over. The thread may have rung all for the last time before it came.
+        if self.watched.is_over.load(Ordering::Acquire) {
+            self.watched.ring_all();
+        }
     }
-}
 
-impl Drop for Watcher {
-    fn drop(&mut self) {
+    /// The thread rings all that are watched, and ends: their node leaves, and they are closed.
+    pub fn end(&self) {
         // Release: pairs with: watcher/over.
         self.watched.is_over.store(true, Ordering::Release);
         self.watched.changed.notify();
     }
 }
 
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl Watched {
+    /// What is watched from now on finds under the lock that this was so.
+    fn ring_all(&self) {
+        let boxes = std::mem::take(&mut *lock(&self.boxes));
+        boxes.iter().filter_map(Weak::upgrade).for_each(|core| core.watch.ring());
+    }
+
     fn run(&self, crowd: &Arc<dyn Crowd>) {
         loop {
             // Before the look: what changes after it changes the count, too.
             let seen = self.changed.count();
             // Acquire: pairs with: watcher/over.
             if self.is_over.load(Ordering::Acquire) {
-                return;
+                return self.ring_all();
             }
             let cores: Vec<Arc<Core>> = lock(&self.boxes).iter().filter_map(Weak::upgrade).collect();
             {
@@ -248,5 +263,25 @@ mod tests {
         assert_eq!(second, 1 - first);
         let future = futures[second].as_mut().unwrap();
         assert!(pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn the_thread_ends_when_its_node_leaves_and_whoever_waits_is_woken() {
+        let (node, _core, mailbox) = mailbox();
+        let (tell, woken) = mpsc::channel();
+        let mut future = mailbox.retrieve_async();
+        poll_in_vain(&mut future, Task(0, tell));
+        let watched = node.watcher().unwrap().watched.clone();
+        node.leave();
+        assert_eq!(woken.recv_timeout(SOON), Ok(0));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(pin!(&mut future).poll(&mut context), std::task::Poll::Ready(Err(_))));
+        let soon = Deadline::after(SOON);
+        // Here, in the watcher, and in its thread.
+        while Arc::strong_count(&watched) > 2 {
+            assert!(!soon.has_passed(), "the thread still runs");
+            std::thread::yield_now();
+        }
     }
 }

@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::descriptor::beyond_standard;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Running, Service};
 use rustix::io::Errno;
 
+use crate::credentials;
 use crate::office::Office;
 use crate::poll::{self, Poll};
 use crate::process::namespace;
@@ -111,7 +111,7 @@ struct Shared {
 /// Serves one job from a thread of its own until dropped.
 pub struct Broker {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Running>,
 }
 
 fn spare() -> [Option<OwnedFd>; 2] {
@@ -252,9 +252,7 @@ impl Drop for Broker {
             return;
         }
         crate::wakeup::ring(&self.shared.stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.thread.take().into_iter().for_each(Running::end);
     }
 }
 
@@ -341,8 +339,7 @@ impl State {
             Ok(fd) => fd,
             Err(errno) => return self.stop_listening(errno),
         };
-        let is_ours = rustix::net::sockopt::socket_peercred(&fd)
-            .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
+        let is_ours = credentials::of_peer(&fd).is_ok_and(|peer| credentials::is_own_user(peer.user));
         if !is_ours {
             return turn_away(fd, Refusal::User);
         }

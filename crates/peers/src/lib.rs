@@ -11,6 +11,7 @@
 mod alone;
 mod broker;
 mod control;
+mod credentials;
 mod crowd;
 mod heaps;
 mod meeting;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, HeapOptions, Seat, Unheld};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::{lock, read, write};
 use deck_sync::{
-    About, Crowd, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Result, Service, Waiting, barrier, point,
+    About, Crowd, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Result, Running, Service, Waiting, barrier,
+    point,
 };
 
 use crate::broker::Broker;
@@ -104,7 +104,7 @@ pub struct Membership {
     handler: OnceLock<Weak<dyn Handler>>,
     pub(crate) has_left: AtomicBool,
     has_said_bye: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    control: Mutex<Option<Running>>,
 }
 
 /// Waits until `look` gives something, `event` telling when to look.
@@ -175,7 +175,7 @@ impl Membership {
             handler: OnceLock::new(),
             has_left: AtomicBool::new(false),
             has_said_bye: AtomicBool::new(false),
-            thread: Mutex::new(None),
+            control: Mutex::new(None),
         }))
     }
 
@@ -186,7 +186,7 @@ impl Membership {
     pub fn start(self: &Arc<Self>, handler: Weak<dyn Handler>) -> Result<()> {
         let _ = self.handler.set(handler);
         let control = Control::new(self)?;
-        *lock(&self.thread) = Some(Service::Control.start(move || control.run())?);
+        *lock(&self.control) = Some(Service::Control.start(move || control.run())?);
         Ok(())
     }
 
@@ -437,11 +437,9 @@ impl Membership {
         self.tell_what_is_kept();
         leave_by(&self.broker());
         self.poke();
-        if let Some(thread) = lock(&self.thread).take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        // Not under the lock.
+        let control = lock(&self.control).take();
+        control.into_iter().for_each(Running::end);
         for peer in &peers {
             peer.set_gone(false);
             // The program may have clones of its mail boxes for long, and with them the connection: its end is what the

@@ -25,11 +25,11 @@ impl Office {
     /// also if there is no `/proc`.
     pub fn take(table: &Table) -> Result<Option<Office>> {
         // The table's own descriptor was passed from process to process, and they would all hold a lock that one has
-        // taken by it.
-        let path = format!("/proc/self/fd/{}", table.as_fd().as_raw_fd());
+        // taken by it. `/proc/self` is empty once the first thread has ended.
+        let path = format!("/proc/thread-self/fd/{}", table.as_fd().as_raw_fd());
         let own = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(beyond_standard)
-            .map_err(|errno| Error::system("opening the job's table by /proc/self/fd", errno.raw_os_error()))?;
+            .map_err(|errno| Error::system("opening the job's table by /proc/thread-self/fd", errno.raw_os_error()))?;
         match rustix::fs::flock(&own, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Office { _lock: ParentOnly::new(own) })),
             Err(Errno::WOULDBLOCK) => Ok(None),

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use deck_sync::descriptor::beyond_standard;
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Error, ErrorKind, Result, told};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -24,10 +24,18 @@ const BEGIN_BITS: u32 = 32 - NUMBER_BITS;
 /// This process as it stands in the job's table: its number in the lowest 22 bits, above them 10 that tell when it
 /// began (0: not known), and the namespace of the number in the upper half. Numbers are given again, and a later
 /// process with the same one began at another time.
+///
+/// The same each time, whether or not it can be asked again when it began.
 pub fn own_word() -> u64 {
+    static WORD: OnceLock<u64> = OnceLock::new();
     let pid = own_number();
-    let begin = if tells_begins() { begin_of(pid) } else { 0 };
-    u64::from(namespace::processes()) << 32 | u64::from(begin << NUMBER_BITS | pid)
+    let of_this_process = |word: &u64| number(*word) == pid;
+    let ask = || {
+        let begin = if tells_begins() { begin_of(pid) } else { 0 };
+        u64::from(namespace::processes()) << 32 | u64::from(begin << NUMBER_BITS | pid)
+    };
+    // A forked child has its parent's.
+    Some(*WORD.get_or_init(ask)).filter(of_this_process).unwrap_or_else(ask)
 }
 
 fn own_number() -> u32 {
@@ -72,7 +80,7 @@ fn tells_begins() -> bool {
     *TELLS.get_or_init(|| {
         let is_own = is_proc_ours();
         // Absent where there are no namespaces of time.
-        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        let offsets = told("/proc/self/timens_offsets").unwrap_or_default();
         is_own && offsets.lines().all(|line| line.split_ascii_whitespace().skip(1).all(|offset| offset == "0"))
     })
 }

@@ -10,6 +10,8 @@ use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::credentials::{self, Credentials};
+
 fn address(job: &str) -> Result<SocketAddrUnix> {
     let name = format!("deck/{}/{job}", rustix::process::geteuid().as_raw());
     SocketAddrUnix::new_abstract_name(name.as_bytes())
@@ -55,11 +57,16 @@ pub fn connect(job: &str) -> Result<Option<OwnedFd>> {
         Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(Error::system(format!("joining job {job}"), errno.raw_os_error())),
     }
-    let peer = rustix::net::sockopt::socket_peercred(&socket)
+    let Credentials { user, .. } = credentials::of_peer(&socket)
         .map_err(|errno| Error::system("asking who the broker is", errno.raw_os_error()))?;
-    if peer.uid.as_raw() != rustix::process::geteuid().as_raw() {
-        let what = format!("job {job} on this host is held by user {}", peer.uid.as_raw());
+    if user != rustix::process::geteuid().as_raw() {
+        let what = format!("job {job} on this host is held by user {user}");
         return Err(Error::new(ErrorKind::Access, what).with_remedy("choose another job name"));
+    }
+    if !credentials::is_own_user(user) {
+        let what =
+            format!("whether job {job} on this host is held by the same user cannot be told in this user namespace");
+        return Err(Error::new(ErrorKind::Access, what).with_remedy("map the user in it (unshare --map-user)"));
     }
     Ok(Some(socket))
 }

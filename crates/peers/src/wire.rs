@@ -6,6 +6,7 @@
 use deck_segment::Seat;
 use deck_sync::{Error, ErrorKind, NodeId};
 
+use crate::process::namespace;
 use crate::table::NODES_MAX;
 
 /// First word of every frame: magic number and version of this protocol.
@@ -163,6 +164,8 @@ pub enum Refusal {
     Contended = 10,
     /// The job has given all numbers of nodes that there are.
     Numbers = 11,
+    /// There is no room to map the memory of the node that asks.
+    NoRoom = 12,
 }
 
 impl Refusal {
@@ -190,6 +193,7 @@ impl Refusal {
             Refusal::Descriptors,
             Refusal::Contended,
             Refusal::Numbers,
+            Refusal::NoRoom,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == number)
@@ -222,6 +226,10 @@ impl Refusal {
             .with_remedy("begin another job"),
             Refusal::NoMemory => Error::new(ErrorKind::NoMemory, "joining: there is no memory for the job's table")
                 .with_remedy("free memory on this machine"),
+            Refusal::Network if namespace::network() == 0 => {
+                let what = "joining: in which network namespace this process runs cannot be told without /proc";
+                Error::new(ErrorKind::Access, what).with_remedy("mount it (mount -t proc proc /proc)")
+            }
             Refusal::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
                 .with_remedy("start all nodes of a job in the same container or network namespace"),
             Refusal::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
@@ -244,6 +252,11 @@ impl Refusal {
             Refusal::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
             Refusal::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
             Refusal::NoMemory => Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring"),
+            Refusal::NoRoom => {
+                let what = "the owner of the mail box has no address space, or no descriptor, for this node's memory";
+                Error::new(ErrorKind::NoMemory, what)
+                    .with_remedy("raise its limits (ulimit -v, ulimit -n), or set DECK_HEAP to less in all nodes")
+            }
             other => Error::new(ErrorKind::Corrupt, format!("the owner of the mail box refused a ring ({other:?})")),
         }
     }

@@ -1,7 +1,8 @@
 //! How large this machine's caches are.
 
-use std::fs;
 use std::sync::OnceLock;
+
+use deck_sync::told;
 
 /// The second-level cache where the system does not tell, in bytes.
 const SECOND_LEVEL: usize = 1 << 20;
@@ -17,9 +18,7 @@ fn read_second_level() -> Option<usize> {
     if cfg!(miri) {
         return None;
     }
-    let read = |index: u32, what: &str| {
-        fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}")).ok()
-    };
+    let read = |index: u32, what: &str| told(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}"));
     let index = (0..8).find(|index| read(*index, "level").is_some_and(|level| level.trim() == "2"))?;
     parse_size(&read(index, "size")?)
 }

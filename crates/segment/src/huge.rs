@@ -6,7 +6,7 @@
 //! *never*. The kernel also lets a program ask for them piece by piece, whatever that file says. That is done unless
 //! the system lets no memory at all have them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
 
-use std::fs;
+use deck_sync::told;
 
 /// Bytes of a huge page on x86-64, and on aarch64 with pages of 4 KiB.
 pub const HUGE: usize = 2 << 20;
@@ -36,8 +36,7 @@ pub(crate) enum Way {
 
 impl HugePages {
     pub(crate) fn way(self) -> Way {
-        let read =
-            |file: &str| fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{file}")).unwrap_or_default();
+        let read = |file: &str| told(format!("/sys/kernel/mm/transparent_hugepage/{file}")).unwrap_or_default();
         match self {
             HugePages::Never => Way::None,
             _ if cfg!(miri) => Way::None,

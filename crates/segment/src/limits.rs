@@ -3,10 +3,9 @@
 //! Asked before every growth of a segment, so that too little memory is an error that names what was wanted and what to
 //! do, never SIGBUS at the first touch or the out-of-memory killer an hour later.
 
-use std::fs;
 use std::path::Path;
 
-use deck_sync::{Error, ErrorKind, Result, control_groups};
+use deck_sync::{Error, ErrorKind, Result, control_groups, told};
 use rustix::process::{Resource, getrlimit};
 
 /// Memory that is left alone: the last few megabytes belong to everybody else.
@@ -83,7 +82,7 @@ fn tightest() -> Option<Room> {
 }
 
 fn machine_available() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let text = told("/proc/meminfo")?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }
@@ -101,12 +100,12 @@ fn groups() -> impl Iterator<Item = Room> {
 }
 
 fn left_in_group(folder: &Path) -> Option<u64> {
-    let number = |file: &str| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+    let number = |file: &str| told(folder.join(file))?.trim().parse::<u64>().ok();
     // In version 2, then in version 1.
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let usage = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     // Clean page cache counts as usage but is given up on demand.
-    let cache = fs::read_to_string(folder.join("memory.stat")).ok().and_then(|stat| {
+    let cache = told(folder.join("memory.stat")).and_then(|stat| {
         let line = stat.lines().find(|line| line.starts_with("inactive_file "))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     });
@@ -116,7 +115,7 @@ fn left_in_group(folder: &Path) -> Option<u64> {
 /// Physical memory of the machine in bytes, for default sizes.
 pub fn machine_total() -> u64 {
     let read = || {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let text = told("/proc/meminfo")?;
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
     };

@@ -4,13 +4,14 @@
 //! is sealed, so no access inside it can end in SIGBUS because somebody shrank it; parts are really allocated before
 //! use ([`Segment::allocate`]), so none can because memory ran out.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deck_sync::descriptor::beyond_standard;
-use deck_sync::{Deadline, Error, ErrorKind, Result};
+use deck_sync::{Deadline, Error, ErrorKind, Result, uncancelled};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -29,7 +30,8 @@ const HUGE_FOR: Duration = Duration::from_secs(1);
 /// A mapped memfd, one's own or another node's.
 #[derive(Debug)]
 pub struct Segment {
-    fd: OwnedFd,
+    /// There until this is dropped.
+    fd: ManuallyDrop<OwnedFd>,
     base: NonNull<u8>,
     bytes: usize,
     huge: OnceLock<Way>,
@@ -111,7 +113,7 @@ impl Segment {
         };
         let base = NonNull::new(base.map_err(refused)?.cast())
             .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
-        Ok(Segment { fd, base, bytes, huge: OnceLock::new() })
+        Ok(Segment { fd: ManuallyDrop::new(fd), base, bytes, huge: OnceLock::new() })
     }
 
     /// Has what is allocated from now on, from byte `from` on, consist of huge pages as far as `wanted` and the system
@@ -154,7 +156,7 @@ impl Segment {
                 // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
                 // with all of them it takes seven times as long.
                 for piece in (begin..end).step_by(HUGE) {
-                    let _ = rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), piece as u64, PAGE as u64);
+                    let _ = rustix::fs::fallocate(&*self.fd, FallocateFlags::empty(), piece as u64, PAGE as u64);
                 }
                 if let Some(address) = self.at(begin, whole) {
                     // SAFETY: inside the live mapping; the content stays.
@@ -198,7 +200,7 @@ impl Segment {
 
     /// The number by which the kernel knows the memory: the same for all who map it.
     pub fn inode(&self) -> u64 {
-        rustix::fs::fstat(&self.fd).map_or(0, |stat| stat.st_ino)
+        rustix::fs::fstat(&*self.fd).map_or(0, |stat| stat.st_ino)
     }
 
     /// True if `fd` is the memory that is mapped here.
@@ -255,7 +257,7 @@ impl Segment {
         let (mut done, mut piece) = (0, bytes);
         while done < bytes {
             let next = piece.min(bytes - done);
-            match rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), (offset + done) as u64, next as u64) {
+            match rustix::fs::fallocate(&*self.fd, FallocateFlags::empty(), (offset + done) as u64, next as u64) {
                 Ok(()) => done += next,
                 // A signal undoes what the call had done: where signals come often only small pieces ever end.
                 Err(Errno::INTR) => piece = (piece / 2).next_multiple_of(PAGE),
@@ -269,7 +271,7 @@ impl Segment {
     pub fn release(&self, offset: usize, bytes: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A failure only keeps memory that could have been given back.
-        let _ = rustix::fs::fallocate(&self.fd, flags, offset as u64, bytes as u64);
+        let _ = rustix::fs::fallocate(&*self.fd, flags, offset as u64, bytes as u64);
     }
 }
 
@@ -284,6 +286,9 @@ impl Drop for Segment {
         // SAFETY: the mapping was made by `map` with this address and size, and nothing borrows from it any more: every
         // pointer into it is kept beside an `Arc<Segment>`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+        // In whatever call the last one lets go of it.
+        // SAFETY: here and nowhere else.
+        uncancelled(|| unsafe { ManuallyDrop::drop(&mut self.fd) });
     }
 }
 

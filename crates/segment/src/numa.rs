@@ -8,11 +8,11 @@
 #[cfg_attr(any(loom, miri), allow(dead_code, reason = "models and Miri have no machine"))]
 mod hwloc;
 
-use std::fs;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use deck_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use deck_sync::told;
 use hwloc::Topology;
 
 /// Whether memory is bound to NUMA nodes.
@@ -62,7 +62,7 @@ impl Numa {
     pub fn of_this_machine(choice: NumaChoice) -> Arc<Numa> {
         static FOUND: OnceLock<Arc<Numa>> = OnceLock::new();
         let has_several = || {
-            let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+            let online = told("/sys/devices/system/node/online").unwrap_or_default();
             online.contains([',', '-'])
         };
         if cfg!(any(loom, miri)) || choice == NumaChoice::Never || (choice == NumaChoice::Auto && !has_several()) {

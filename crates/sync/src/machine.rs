@@ -1,7 +1,8 @@
-//! What is asked of the machine: cores, limits of control groups, who made it, stacks, vectors.
+//! What is asked of the machine: cores, limits of control groups, who made it, stacks, vectors, files.
 
 pub mod control_groups;
 pub(crate) mod cores;
 pub(crate) mod maker;
 pub(crate) mod stack;
+pub(crate) mod told;
 pub mod vectors;

@@ -3,11 +3,16 @@
 //! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of
 //! the program: no wait of the program's ends because a service is awake.
 
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
 #[cfg(not(loom))]
 use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
 
-use crate::{Error, Result, signals};
+use crate::{Error, Result, signals, uncancelled};
+
+/// How long the end of a service is waited for.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a thread of DECK's own does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +54,15 @@ impl Service {
     ///
     /// # Errors
     /// [`crate::ErrorKind::System`] if the operating system has none.
-    pub fn start(self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    pub fn start(self, work: impl FnOnce() + Send + 'static) -> Result<Running> {
+        let (until_then, ended) = mpsc::channel();
+        let work = move || {
+            let _until_then = until_then;
+            work();
+        };
         let started = signals::while_blocked(|| self.builder().spawn(work));
-        started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))
+        let thread = started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))?;
+        Ok(Running { thread, ended })
     }
 
     /// As [`Service::start`], for what is done before `scope` ends.
@@ -69,6 +80,27 @@ impl Service {
     }
 }
 
+/// A service that was started. It goes on when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    thread: JoinHandle<()>,
+    /// Closed when it is at its end.
+    ended: Receiver<()>,
+}
+
+impl Running {
+    /// Waits until the thread has ended, which was told to: a second at most. If the program has closed what it
+    /// was to be told by, it never does. Not waited for by the service itself.
+    pub fn end(self) {
+        if self.thread.thread().id() != std::thread::current().id()
+            && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout)
+        {
+            // It may have panicked, which it has told by then.
+            let _ = uncancelled(|| self.thread.join());
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -80,7 +112,7 @@ mod tests {
             let known = service.start(|| {
                 assert!(std::thread::current().name().is_some_and(Service::is_named));
             });
-            known.expect("a thread").join().expect("its name is known");
+            known.expect("a thread").thread.join().expect("its name is known");
         }
         assert!(!Service::is_named("deck"));
     }

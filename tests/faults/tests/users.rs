@@ -23,6 +23,13 @@ const AS_OTHER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--cle
 const AS_FALSE_ROOT: [&str; 7] =
     ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"];
 
+/// In a user namespace that knows none of its users: all of them have the same number there.
+const AS_UNKNOWN: [[&str; 6]; 2] = [
+    ["setpriv", "--reuid=4001", "--regid=4001", "--clear-groups", "unshare", "--user"],
+    ["setpriv", "--reuid=4002", "--regid=4002", "--clear-groups", "unshare", "--user"],
+];
+const IN_ITS_OWN_PROCESS_NAMESPACE: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
+
 /// The nodes' program where every user may execute it: the folder that it was built in need not be open to others.
 struct OpenProgram(PathBuf);
 
@@ -127,6 +134,41 @@ fn nobody_joins_a_job_that_another_user_opened_in_their_name() {
     assert_eq!(mine.wait().code(), Some(3));
     drop((mine, stranger));
     job.end();
+}
+
+#[test]
+fn users_whom_their_namespaces_do_not_know_are_not_taken_for_one_another() {
+    let program = OpenProgram::new("unknown");
+    if !AS_UNKNOWN.iter().all(|wrapper| can_start(wrapper, &program)) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let mut first = job.start(&AS_UNKNOWN[0], &[]);
+    assert_eq!(first.joined().words(), "0");
+    let mut second = job.start(&AS_UNKNOWN[1], &[]);
+    let failure = second.joined().failure();
+    assert_eq!(failure.kind, "Access", "{failure}");
+    assert!(failure.text.contains("cannot be told in this user namespace"), "{failure}");
+    drop((first, second));
+    job.end();
+}
+
+#[test]
+fn a_node_in_another_process_namespace_is_of_the_same_user() {
+    let program = OpenProgram::new("processes");
+    if !can_start(&IN_ITS_OWN_PROCESS_NAMESPACE, &program) {
+        return;
+    }
+    for wrappers in [[&[][..], &IN_ITS_OWN_PROCESS_NAMESPACE], [&IN_ITS_OWN_PROCESS_NAMESPACE, &[]]] {
+        let job = Job::by_name(program.path());
+        let mut first = job.start(wrappers[0], &[]);
+        assert_eq!(first.joined().words(), "0");
+        let mut second = job.start(wrappers[1], &[]);
+        assert_eq!(second.joined().words(), "1");
+        // In order: whoever is killed with the first process of a namespace ends a moment later.
+        assert!([second.end(), first.end()].iter().all(|status| status.success()));
+        job.end();
+    }
 }
 
 /// Connects to the socket of root's job `name` as the other user; a program that does not check who holds the job.

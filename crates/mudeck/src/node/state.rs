@@ -113,7 +113,12 @@ impl NodeShared {
             return Ok(watcher);
         }
         let watcher = Watcher::start(self.membership.crowd().clone())?;
-        Ok(self.watcher.get_or_init(|| watcher))
+        let watcher = self.watcher.get_or_init(|| watcher);
+        // Leaving may have found none.
+        if self.membership.has_left() {
+            watcher.end();
+        }
+        Ok(watcher)
     }
 
     /// A buffer of another node is in flight from here, or a closed ring is not free yet: the control thread comes by
@@ -137,6 +142,9 @@ impl NodeShared {
         // Threads that are inside a post right now get to its end before the receivers are told.
         self.all_posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
+        if let Some(watcher) = self.watcher.get() {
+            watcher.end();
+        }
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
             if let Some(event) = cloning.event() {
                 event.notify();

@@ -77,7 +77,8 @@ impl State {
     pub(super) fn keeps_a_seat(&self) -> Option<NodeId> {
         let awaited = self.departures.values().flat_map(|departure| &departure.awaited);
         let unanswered = awaited.filter_map(|key| self.members.get(key)?.node).map(|(number, _)| number).min();
-        let left = self.departures.iter().filter(|(_, departure)| departure.keeper.is_some()).map(|(number, _)| *number);
+        let left =
+            self.departures.iter().filter(|(_, departure)| departure.keeper.is_some()).map(|(number, _)| *number);
         unanswered.or_else(|| left.min())
     }
 

@@ -53,7 +53,10 @@ impl Control {
             lacking => {
                 let why = lacking.and_then(Result::err);
                 if why.as_ref().is_none_or(|why| why.kind() == ErrorKind::NoMemory) {
-                    lacks(membership, owner, why);
+                    let is_lasting = lacks(membership, owner, why);
+                    if is_lasting && owner == peer.number() {
+                        self.refuse_what_is_put_off(peer);
+                    }
                 }
                 if self.missing.is_empty() {
                     self.ask_at = Deadline::after(ASK_EVERY);
@@ -119,8 +122,8 @@ impl Control {
     }
 }
 
-/// There is no room for the heap of `owner`: who has needed it for long is told.
-pub(super) fn lacks(membership: &Membership, owner: NodeId, why: Option<Error>) {
+/// There is no room for the heap of `owner`: who has needed it for long is told, and true then.
+pub(super) fn lacks(membership: &Membership, owner: NodeId, why: Option<Error>) -> bool {
     let is_lasting = {
         let mut heaps = write(&membership.heaps);
         heaps.note_lacking(owner, why);
@@ -135,6 +138,7 @@ pub(super) fn lacks(membership: &Membership, owner: NodeId, why: Option<Error>) 
             handler.heap_introduced();
         }
     }
+    is_lasting
 }
 
 /// Passes the heap of `owner` to `peer`: this node's own with a hello.

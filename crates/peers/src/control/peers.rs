@@ -151,6 +151,15 @@ impl Control {
         Ok(())
     }
 
+    /// There is no room for the heap of `peer`, and there will be none soon: who asks for rings there goes on.
+    pub(super) fn refuse_what_is_put_off(&mut self, peer: &Peer) {
+        for (_, frame) in self.put_off.extract_if(.., |(from, _)| *from == peer.number()) {
+            if let Frame::RingRequest { request, .. } = frame {
+                let _ = peer.send(&Frame::RingRefuse { request, reason: Refusal::NoRoom as u64 });
+            }
+        }
+    }
+
     fn has_room_for_questions_of(&self, peer: NodeId) -> bool {
         self.put_off.iter().filter(|(from, _)| *from == peer).count() < PUT_OFF_MAX
     }

@@ -12,6 +12,7 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use super::is_stopped;
 use crate::broker::Broker;
+use crate::credentials;
 use crate::process::namespace;
 use crate::process::parent_only::ParentOnly;
 use crate::socket::{Received, Socket};
@@ -136,7 +137,7 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
 fn silent(socket: &Socket) -> Error {
     // Who has made the other end may not be who answers: the office goes on. In another namespace it has no number
     // here.
-    let process = rustix::net::sockopt::socket_peercred(socket).map_or(0, |peer| peer.pid.as_raw_pid().cast_unsigned());
+    let process = credentials::of_peer(socket).ok().and_then(|peer| peer.process).unwrap_or(0);
     let who = match std::fs::exists(format!("/proc/{process}")) {
         Ok(true) => format!("process {process}, which lets nodes in,"),
         _ => "the process that lets nodes in".to_owned(),

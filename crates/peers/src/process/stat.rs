@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use deck_sync::uncancelled;
+
 /// More than such a line has: some fifty numbers and a name.
 const LONGEST: usize = 4096;
 
@@ -17,10 +19,12 @@ pub fn of(process: u32) -> io::Result<Vec<u8>> {
 
 /// The line that stands there, by one read: until the end it would take half a dozen.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, mut line) = (File::open(path)?, vec![0; LONGEST]);
-    let bytes = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut line[..]))?;
-    line.truncate(bytes);
-    Ok(line)
+    uncancelled(|| {
+        let (file, mut line) = (File::open(path)?, vec![0; LONGEST]);
+        let bytes = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut line[..]))?;
+        line.truncate(bytes);
+        Ok(line)
+    })
 }
 
 /// The name, and what is behind it. The name stands in brackets, may itself hold brackets and blanks, and need not be

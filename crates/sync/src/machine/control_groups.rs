@@ -3,8 +3,9 @@
 //! Whoever asks for a limit reads files in these folders and knows what they are called; in version 1 they have other
 //! names than in version 2.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::told::told;
 
 /// The folders of the groups that `controller` works in, from the one that this process is in to the root: a limit of
 /// any of them binds.
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// nothing.
 pub fn folders(controller: &str) -> impl Iterator<Item = PathBuf> + use<> {
     // A kernel without control groups has no such file, and no limits.
-    folders_of(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default(), controller).into_iter()
+    folders_of(&told("/proc/self/cgroup").unwrap_or_default(), controller).into_iter()
 }
 
 /// As [`folders`], for a process whose groups are `told`, a line each: `NUMBER:CONTROLLERS:PATH`. Version 2 names no

@@ -1,9 +1,9 @@
 //! Where threads of this process may run, how many at a time, and how one moves to another core.
 
-use std::fs;
 use std::path::Path;
 
 use crate::machine::control_groups;
+use crate::machine::told::told;
 
 /// The cores this process may run on, a bit each, for the first 1,024.
 pub fn core_mask() -> [u64; 16] {
@@ -66,7 +66,7 @@ fn cores_in_quota() -> Option<u32> {
 }
 
 fn quota(folder: &Path) -> Option<u32> {
-    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let read = |file: &str| told(folder.join(file));
     let version_1 = || Some(format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()));
     parse_quota(&read("cpu.max").or_else(version_1)?)
 }

@@ -76,6 +76,35 @@ fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten(
 }
 
 #[test]
+fn who_asks_for_a_ring_is_told_if_there_is_no_room_for_its_heap_for_long() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let mut control = Control::new(&one).unwrap();
+    let (ours, theirs) = pair().unwrap();
+    control.introduced(&one, other.number, other.seat, ours);
+    let asking = Socket::new(theirs);
+    let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
+    let hello = Frame::Hello { number, seat, process: 0 };
+    asking.send(&hello, None).unwrap();
+    asking.send(&Frame::RingRequest { request: 7, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
+    let soon = Deadline::after(Duration::from_secs(30));
+    let refused = loop {
+        assert!(!soon.has_passed(), "nobody says anything");
+        control.serve_peer(&one, other.number, TURN);
+        control.ask_for_the_missing(&one);
+        match asking.receive() {
+            // As if the descriptor were left behind on the way each time.
+            Received::Frame(Frame::HeapWanted { .. }, _) => asking.send(&hello, None).unwrap(),
+            Received::Frame(Frame::RingRefuse { request: 7, reason }, _) => break Refusal::from_word(reason),
+            Received::Nothing => poll::pause(Duration::from_millis(1)),
+            _ => {}
+        }
+    };
+    assert_eq!((refused, refused.of_a_ring().kind()), (Refusal::NoRoom, ErrorKind::NoMemory));
+    assert!(control.put_off.is_empty());
+}
+
+#[test]
 fn a_heap_that_a_thread_could_not_pass_at_once_wakes_the_control_thread_which_tries_again() {
     let broker = Broker::start("test", 3).unwrap();
     let nodes = met(&broker);
