@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use deck::shared::{Attempt, Call, Called, Holder, Lock, Outcome, Since, Taken, Taking, Tickets};
 use deck_segment::Words;
-use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering, pause};
+use deck_sync::barrier::without_light;
 use deck_sync::{Calm, Crowd, Deadline, NodeId, wait};
 use loom::thread;
 
@@ -88,6 +89,8 @@ fn one_is_inside_and_nobody_sleeps_beside_a_free_lock() {
 }
 
 /// One that had the turn gives up while the holder lets go: a third one that stood back for it gets the lock.
+///
+/// Seen to fail: without the wake-up of who gives up the turn.
 #[test]
 fn a_turn_that_is_given_up_holds_up_nobody() {
     bounded(3, || {
@@ -95,13 +98,15 @@ fn a_turn_that_is_given_up_holds_up_nobody() {
         let [holder, impatient, patient] = [0, 1, 2].map(thread_of);
         of.lock().try_take(holder, None, &live);
         of.lock().try_take(impatient, Some(Since::at_ns(1 << 20)), &live);
-        let waiting = {
+        let others = {
             let of = of.clone();
-            thread::spawn(move || take(&of, patient, Some(2), &live))
+            thread::spawn(move || {
+                of.lock().release(holder);
+                of.lock().give_up(impatient);
+            })
         };
-        of.lock().release(holder);
-        of.lock().give_up(impatient);
-        assert_eq!(waiting.join().unwrap(), Taken::Clean);
+        assert_eq!(take(&of, patient, Some(2), &live), Taken::Clean);
+        others.join().unwrap();
     });
 }
 
@@ -154,6 +159,109 @@ fn a_signal_behind_a_waiter_reaches_it() {
         called(&row, ticket);
         assert_eq!(value.load(Ordering::Relaxed), 1);
         signaller.join().unwrap();
+    });
+}
+
+/// The same with one who looks again and again, whoever is called: only the row orders what the signaller did.
+///
+/// Seen to fail: with a relaxed look at what is called; with a call of one, or of all, that does not release.
+#[test]
+fn whoever_is_called_sees_what_the_signaller_did_by_the_row_alone() {
+    for calls_all in [false, true] {
+        without_light(|| {
+            bounded(3, move || {
+                let row = Words::model(8);
+                let value = Arc::new(AtomicU32::new(0));
+                let ticket = Tickets::new(&row).draw();
+                let waiter = {
+                    let (row, value) = (row.clone(), value.clone());
+                    thread::spawn(move || {
+                        while !Tickets::new(&row).is_called(ticket) {
+                            pause();
+                        }
+                        assert_eq!(value.load(Ordering::Relaxed), 1);
+                    })
+                };
+                value.store(1, Ordering::Relaxed);
+                let row = Tickets::new(&row);
+                if calls_all {
+                    row.call_all(&|| 0)
+                } else {
+                    row.call_one(&|| 0)
+                }
+                waiter.join().unwrap();
+            });
+        });
+    }
+}
+
+/// One gives up that was called in the last moment.
+///
+/// Seen to fail: with a relaxed look of who gives up at what is called.
+#[test]
+fn whoever_gives_up_too_late_sees_what_the_signaller_did() {
+    without_light(|| {
+        bounded(4, || {
+            let row = Words::model(8);
+            let value = Arc::new(AtomicU32::new(0));
+            let ticket = Tickets::new(&row).draw();
+            let waiter = {
+                let (row, value) = (row.clone(), value.clone());
+                thread::spawn(move || {
+                    if Tickets::new(&row).give_up(ticket) {
+                        assert_eq!(value.load(Ordering::Relaxed), 1);
+                    }
+                })
+            };
+            value.store(1, Ordering::Relaxed);
+            Tickets::new(&row).call_one(&|| 0);
+            waiter.join().unwrap();
+        });
+    });
+}
+
+/// One in the middle gives up while two signals come: the last of the row is called, unless the one in the middle says
+/// that it was called.
+///
+/// Seen to fail: without either fence between what is called and the holes.
+#[test]
+fn a_signal_finds_the_hole_that_it_falls_into() {
+    without_light(|| {
+        bounded(4, || {
+            let row = Words::model(8);
+            let [_, second, third] = [(); 3].map(|()| Tickets::new(&row).draw());
+            let signaller = {
+                let row = row.clone();
+                thread::spawn(move || (0..2).for_each(|_| Tickets::new(&row).call_one(&|| 0)))
+            };
+            let was_called = Tickets::new(&row).give_up(second);
+            signaller.join().unwrap();
+            assert!(was_called || Tickets::new(&row).is_called(third));
+        });
+    });
+}
+
+/// One gets in the row and gives up behind another one, while everybody is called: a hole that counts as mended was
+/// called, and the next signal goes to the next one.
+///
+/// Seen to fail: with a hole that is counted relaxed; with a relaxed look at the holes.
+#[test]
+fn a_hole_that_counts_as_mended_was_called() {
+    without_light(|| {
+        bounded(4, || {
+            let row = Words::model(8);
+            Tickets::new(&row).draw();
+            let calling = {
+                let row = row.clone();
+                thread::spawn(move || Tickets::new(&row).call_all(&|| 0))
+            };
+            let second = Tickets::new(&row).draw();
+            Tickets::new(&row).give_up(second);
+            calling.join().unwrap();
+            let third = Tickets::new(&row).draw();
+            Tickets::new(&row).call_one(&|| 0);
+            assert!(Tickets::new(&row).is_called(third));
+        });
     });
 }
 

@@ -111,7 +111,7 @@ struct Shared {
 /// Serves one job from a thread of its own until dropped.
 pub struct Broker {
     shared: Arc<Shared>,
-    thread: Option<Running>,
+    thread: Mutex<Option<Running>>,
 }
 
 fn spare() -> [Option<OwnedFd>; 2] {
@@ -172,7 +172,7 @@ impl Broker {
         let shared = Arc::new(Shared { state: Mutex::new(state), poll, stop, wake });
         let serving = shared.clone();
         let thread = Service::Broker.start(move || serving.serve())?;
-        Ok(Broker { shared, thread: Some(thread) })
+        Ok(Broker { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// A socket for one process to join through, close-on-exec: the launcher lets exactly one child inherit it.
@@ -252,7 +252,7 @@ impl Drop for Broker {
             return;
         }
         crate::wakeup::ring(&self.shared.stop);
-        self.thread.take().into_iter().for_each(Running::end);
+        lock(&self.thread).take().into_iter().for_each(Running::end);
     }
 }
 

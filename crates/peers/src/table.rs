@@ -17,7 +17,7 @@ use crate::wire::Refusal;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 13;
+const VERSION: u64 = 14;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -371,7 +371,7 @@ impl Table {
         let Some(place) = self.seat_of(node) else { return false };
         let is_first = self.mark_gone(node, place, is_lost);
         if is_first {
-            self.note_departure(place);
+            self.note_departure(node, place);
         }
         is_first
     }
@@ -389,17 +389,20 @@ impl Table {
         self.nodes.get(node.0 as usize).compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Tells that the node on `place`, which is not reclaimed yet, was marked as gone. To tell it twice is only a
-    /// needless look for those who wait.
-    pub(crate) fn note_departure(&self, place: Seat) {
-        if self.node_on(place).is_some_and(|node| self.state(node) == Some(NodeState::Lost)) {
+    /// Tells that `node`, which has had the seat `place`, was marked as gone. To tell it twice is only a needless look
+    /// for those who wait. Whoever tells it late, as it was stopped, may find another node on the seat.
+    pub(crate) fn note_departure(&self, node: NodeId, place: Seat) {
+        let is_there = self.node_on(place) == Some(node);
+        if is_there && self.state(node) == Some(NodeState::Lost) {
             // AcqRel: pairs with: table/departures.
             self.words.get(header::DEAD).fetch_add(1, Ordering::AcqRel);
         }
         // AcqRel: pairs with: table/departures.
         self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
-        self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
-        self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
+        if is_there {
+            self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+            self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
+        }
         self.note_change();
     }
 

@@ -206,6 +206,27 @@ fn all_threads_of_a_node_are_done_with_the_content_when_its_bit_goes() {
     });
 }
 
+/// One thread of the owner lets go of the last handle, and another one uses the buffer for something else.
+///
+/// Seen to fail: with a relaxed store of the count in `let_go`; with a `claim` that does not acquire.
+#[test]
+fn one_thread_of_the_owner_is_done_with_the_content_before_another_one_uses_it_anew() {
+    loom::model(|| {
+        let job = Job::new();
+        job.owner().hold(|| ());
+        let reader = thread::spawn({
+            let job = job.clone();
+            move || {
+                job.read();
+                job.owner().let_go(|| ())
+            }
+        });
+        let reused = job.try_reuse();
+        assert!(reader.join().unwrap());
+        assert!(reused || job.try_reuse(), "never freed");
+    });
+}
+
 /// Two threads of one node come to hold the same buffer by two messages, and let go: whoever holds finds the bit set.
 ///
 /// Seen to fail: with a `hold` that counts before the bit is set; with a `let_go` that counts before it is cleared;

@@ -118,8 +118,41 @@ pub fn light() {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         return;
     }
+    #[cfg(loom)]
+    if model::is_without_light() {
+        return;
+    }
     // SeqCst: pairs with: barrier/light.
     fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub use model::without_light;
+
+#[cfg(loom)]
+mod model {
+    use std::cell::Cell;
+
+    // All threads of a model run on one of the system's.
+    std::thread_local!(static IS_WITHOUT_LIGHT: Cell<bool> = const { Cell::new(false) });
+
+    pub fn is_without_light() -> bool {
+        IS_WITHOUT_LIGHT.get()
+    }
+
+    /// Runs a model in which nobody sleeps: its light fences do nothing. Elsewhere a model has real fences in place of
+    /// light ones, and these order what the accesses beside them have to order on a processor.
+    pub fn without_light<T>(run: impl FnOnce() -> T) -> T {
+        struct Until;
+        impl Drop for Until {
+            fn drop(&mut self) {
+                IS_WITHOUT_LIGHT.set(false);
+            }
+        }
+        let _until = Until;
+        IS_WITHOUT_LIGHT.set(true);
+        run()
+    }
 }
 
 /// As [`light`], for a thread of this process that calls [`heavy_within`], and only where that is a fence

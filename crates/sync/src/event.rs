@@ -26,6 +26,12 @@ impl Event {
         Event::default()
     }
 
+    /// One at which somebody sleeps, for models of whoever is to notify it.
+    #[cfg(loom)]
+    pub fn with_sleeper() -> Event {
+        Event { count: AtomicU32::new(0), sleepers: AtomicU32::new(1) }
+    }
+
     /// Announces a sleeper and returns the count to sleep on. To be balanced with [`Event::done`].
     pub(crate) fn prepare(&self) {
         // Pairs with: event/notify. The addition is before the next look at the condition in the single order of

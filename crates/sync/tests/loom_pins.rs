@@ -100,6 +100,25 @@ impl<const ALONE: bool> Object<ALONE> {
     }
 }
 
+/// An object is put in place while another thread looks for it: whoever pins it sees it whole.
+///
+/// Seen to fail: with an object that lives relaxed; with a pin that is counted relaxed.
+#[test]
+fn whoever_pins_an_object_sees_it_whole() {
+    bounded(4, || {
+        let pins = Pins::<false>::new(NAME);
+        let (value, taken) = (UnsafeCell::new(u32::MAX), AtomicUsize::new(0));
+        let object = Arc::new(Object::<false> { pins, value, taken, number: 1 });
+        let other = object.clone();
+        let other = thread::spawn(move || other.read());
+        // SAFETY: loom sees whether anybody reads it meanwhile.
+        object.value.with_mut(|value| unsafe { *value = 1 });
+        object.pins.live();
+        assert!(matches!(other.join().unwrap(), Ok(()) | Err(WhyNot::Never)));
+        assert_eq!(object.read(), Ok(()));
+    });
+}
+
 /// The favourite comes again while another thread ends the object.
 ///
 /// Seen to fail: without the light fences when the favourite enters and leaves, or before a pin is counted; without the

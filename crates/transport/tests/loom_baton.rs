@@ -7,7 +7,7 @@
 mod loom_memory;
 
 use deck_sync::atomic::{Ordering, pause};
-use deck_transport::{Parcel, Sender};
+use deck_transport::{Parcel, Said, Sender};
 use loom::thread;
 
 use loom_memory::{Ends, Memory, Talker, bounded, conversation, message, number, small};
@@ -175,5 +175,26 @@ fn who_sleeps_is_rung_for_an_answer_though_another_thread_has_asked() {
         let is_rung = answers.ring.get(answers.bell).load(Ordering::Relaxed) != 0;
         assert!(!sleeps || is_rung || answers.take().is_none(), "it sleeps, and nobody rings");
         drop(kept);
+    });
+}
+
+/// One node says two things beside its messages, the second while the other node hears: what is heard was said so.
+#[test]
+fn what_is_heard_beside_the_messages_was_said_as_a_whole() {
+    bounded(3, || {
+        let (sender, mut ends) = loom_memory::ring(1);
+        let of = |number: u64| Said { baton: number, mailbox: number, ring: number, count: number };
+        assert!(sender.say(of(1)));
+        // The model sees that reads and writes depend on one another where the thread that began later reads.
+        let hearing = thread::spawn(move || {
+            let heard = ends.receiver.hear();
+            (ends, heard)
+        });
+        assert!(sender.say(of(2)));
+        let (mut ends, heard) = hearing.join().unwrap();
+        let [heard, at_last] = [heard, ends.receiver.hear()];
+        let is_whole = |said: &Said| said.baton == said.mailbox && said.mailbox == said.ring;
+        assert!(heard.iter().chain(&at_last).all(is_whole), "{heard:?}, {at_last:?}");
+        assert_eq!(at_last.or(heard).map(|said| said.baton), Some(2));
     });
 }

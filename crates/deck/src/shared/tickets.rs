@@ -211,6 +211,24 @@ mod tests {
         assert!(row.give_up(sixth) && !row.is_called(seventh), "called in the last moment");
     }
 
+    /// As `Object::begin_anew` does it, from the last word to the first.
+    #[test]
+    fn a_row_that_was_half_made_anew_by_one_that_died_loses_no_signal() {
+        for anew in 0..=EVENTS {
+            let words = words();
+            // Two holes and a death, after which all were called.
+            [(DRAWN, 7), (CALLED, 7), (HOLES, 2), (MENDED, 3)]
+                .into_iter()
+                .for_each(|(word, value)| words.get(word).store(value, Ordering::Relaxed));
+            (EVENTS - anew..EVENTS).for_each(|word| words.get(word).store(0, Ordering::Relaxed));
+            let row = Tickets::new(&words);
+            let [first, second, third] = std::array::from_fn(|_| row.draw());
+            let was_called = row.give_up(second);
+            (0..2).for_each(|_| row.call_one(&|| 2));
+            assert!(row.is_called(first) && (was_called || row.is_called(third)), "{anew}");
+        }
+    }
+
     #[test]
     fn the_first_of_the_row_may_give_up_and_the_next_signal_calls_one() {
         let words = words();

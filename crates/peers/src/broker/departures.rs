@@ -48,7 +48,7 @@ impl State {
         let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
         if !self.table.set_gone(number, is_lost) {
             // Whoever marked it may have been stopped before it told that.
-            self.table.note_departure(seat);
+            self.table.note_departure(number, seat);
         }
         // One that does not read keeps the ends of connections that nobody will use.
         let is_of_it = |frame: &Frame| matches!(frame, Frame::Introduce { peer, .. } if *peer == u64::from(number.0));

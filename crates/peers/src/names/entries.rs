@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use deck_segment::{Seat, Words};
-use deck_sync::atomic::{AtomicU64, Ordering, yield_now};
+use deck_sync::atomic::{AtomicU64, Ordering, fence, yield_now};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 /// The most bytes of a name in an entry.
@@ -88,12 +88,16 @@ impl<S: Seating> Entries<S> {
     pub fn holds(&self, index: usize, name: &str) -> bool {
         // Acquire: pairs with: names/length.
         let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
-        length == name.len()
+        let is_same = length == name.len()
             && name
                 .as_bytes()
                 .chunks(8)
                 .enumerate()
-                .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk))
+                .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk));
+        // Acquire fence: pairs with: names/name. Of a name that is being written the length may be that of the one
+        // before: whoever looks at the owner after this sees that the entry was taken for it.
+        fence(Ordering::Acquire);
+        is_same
     }
 
     /// The entry of `name`, entered now if it was not; `None` if all entries have other names, as they have from then
@@ -216,6 +220,8 @@ impl<S: Seating> Entries<S> {
     }
 
     fn write_name(&self, index: usize, name: &str) {
+        // Release fence: pairs with: names/name.
+        fence(Ordering::Release);
         for (word, chunk) in name.as_bytes().chunks(8).enumerate() {
             self.word(index, entry::NAME + word).store(pack(chunk), Ordering::Relaxed);
         }

@@ -69,3 +69,20 @@ fn a_table_of_another_version_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("99"), "{error}");
 }
+
+#[test]
+fn whoever_tells_late_that_a_node_is_gone_changes_nothing_of_the_next_one_on_its_seat() {
+    let table = Table::create("test", 1).unwrap();
+    let (zero, seat) = table.seat_node(1, false).unwrap();
+    // Whoever marks it is stopped; another one tells it, and the seat is given again.
+    assert!(table.mark_gone(zero, seat, true));
+    table.note_departure(zero, seat);
+    table.free_seat(seat);
+    assert_eq!(table.seat_node(2, false).unwrap(), (NodeId(1), seat));
+    table.runnable(seat).store(3, Ordering::Relaxed);
+    table.called(seat).store(4, Ordering::Relaxed);
+    let deaths = table.deaths();
+    table.note_departure(zero, seat);
+    let words = [table.runnable(seat), table.called(seat)].map(|word| word.load(Ordering::Relaxed));
+    assert_eq!((words, table.deaths()), ([3, 4], deaths));
+}

@@ -154,6 +154,8 @@ pub mod said {
     /// Where the baton lies on which messages were passed before, for those who look on: one that was not retrieved may
     /// lie there. Zero if there was none; written before [`BATON`].
     pub const FORMER: usize = 5;
+    /// How many times it has begun to say something; written before the other words.
+    pub const BEGUN: usize = 6;
 }
 
 /// What a sender says of a [`Baton`](super::baton::Baton). Written by another process.

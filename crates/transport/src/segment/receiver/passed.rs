@@ -88,8 +88,8 @@ impl<R: Remote> Receiver<R> {
         }
         let count = self.said(said::COUNT);
         let [baton, mailbox, ring] = [said::BATON, said::MAILBOX, said::RING].map(|word| self.said(word));
-        // It says something else meanwhile: that will be heard.
-        if self.said(said::COUNT) != count {
+        // It says something else meanwhile, or has begun to: that will be heard.
+        if self.said(said::BEGUN) != count {
             return None;
         }
         self.heard = count;

@@ -122,6 +122,9 @@ impl<R: Remote> Sender<R> {
         }
         posting.said += 1;
         let line = self.place.ring + self.shape.hungry();
+        // Release (in the fabric): pairs with: ring/said. First: whoever hears a part of this finds that it was begun.
+        self.remote.write_word(line + 8 * said::BEGUN, posting.said);
+        self.remote.flush();
         let words = [
             (said::FORMER, posting.passed_before),
             (said::BATON, what.baton),
