@@ -69,18 +69,25 @@ def _itself(records: list[Record], claim: Itself) -> Judgement | None:
     mine = [record for record in records if (record.experiment, record.participant) == (claim.experiment, "deck")]
     if is_of_all := claim.point is None or claim.over is None:
         claim = _furthest_apart(mine, claim)
-    found = []
+    rounds: dict[int, list[Compared]] = {}
     for record in mine:
         ours = record.value(claim.what, claim.point)
         # The other point is measured in the same run or in another of this round: that which saw the same machine.
         others = [one for one in mine if one.round == record.round and one.value(claim.what, claim.over)]
         if ours is not None and others:
             other = min(others, key=lambda one: _distance(record, one))
-            found.append(Compared.of(ours, other.value(claim.what, claim.over), record, other))
-    if not found:
+            rounds.setdefault(record.round, []).append(Compared.of(ours, other.value(claim.what, claim.over), record, other))
+    if not rounds:
         return None
+    found = [_middle(of_round) for of_round in rounds.values()]
     of_all = (", the largest", ", the smallest") if is_of_all else ("", "")
     return _judgement(records, claim, f"{claim.point}{of_all[0]}", f"itself at {claim.over}{of_all[1]}", best_known(found))
+
+
+def _middle(of_round: list[Compared]) -> Compared:
+    """The one that stands for its round, whose runs saw the same machine: the middle one of the steady, if there are any."""
+    among = sorted((one for one in of_round if one.is_steady), key=lambda one: one.ratio) or sorted(of_round, key=lambda one: one.ratio)
+    return among[len(among) // 2]
 
 
 def _furthest_apart(records: list[Record], claim: Itself) -> Itself:

@@ -22,10 +22,10 @@ MOST = 2
 
 
 def _busy() -> float:
-    """Seconds of processor time that were used on this machine."""
+    """Seconds of processor time that were used on this machine, or that the host of a virtual one gave to others."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq, *_ = fields
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = fields
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _adopt_orphans() -> None:

@@ -53,6 +53,15 @@ class AJudgement(unittest.TestCase):
         self.assertEqual([(one.at, one.against, one.ratio.low, one.ratio.high) for one in found],
                          [("4", "itself at 1", 0.9, 0.9)])
 
+    def test_against_itself_has_one_say_of_each_round(self):
+        def run(round: int, slow: float) -> Record:
+            figures = [Figure("untouched", at, "ns", value) for at, value in [(4096, 10.0), (16 << 20, slow)]]
+            return Record("sizes", round, (4096, 16 << 20), "deck", 70.0, 70.0, figures, None, 1.0)
+
+        found = judge([run(0, 10.0), run(0, 11.0), run(0, 12.0), run(1, 13.0)])
+        [judgement] = [one for one in found if one.against == "itself at 4096"]
+        self.assertEqual((judgement.ratio.low, judgement.ratio.high), (1.1, 1.3))
+
 
 class Claims(unittest.TestCase):
     def test_are_about_what_is_measured(self):

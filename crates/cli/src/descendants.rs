@@ -20,6 +20,9 @@ use rustix::process::{
 
 use crate::output::wait;
 
+/// What is said of those that a kill does not end.
+pub const STAY: &str = "some processes do not end: they hang inside the kernel, or have become another user's";
+
 /// Makes this process the parent of every descendant whose own parent ends.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(rustix::process::getpid()))?)

@@ -140,7 +140,7 @@ fn farewell(worker: WaitStatus) -> u8 {
         128 + signal
     });
     if !are_gone {
-        remark("deck run", "some processes do not end: they hang inside the kernel");
+        remark("deck run", descendants::STAY);
     }
     code as u8
 }

@@ -61,7 +61,13 @@ pub fn run(options: &Options) -> ExitCode {
         })
     });
     code.unwrap_or_else(|error| {
-        remark("deck run", format_args!("cannot start: {error}; close other programs and try again"));
+        let remedy = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+                "let it call pidfd_open, signalfd and prctl: a filter of system calls (seccomp) seems to refuse one"
+            }
+            _ => "close other programs and try again",
+        };
+        remark("deck run", format_args!("cannot start: {error}; {remedy}"));
         ExitCode::FAILURE
     })
 }
@@ -297,7 +303,7 @@ impl Job {
 
     fn kill(&mut self) {
         if !descendants::kill_all(PATIENCE, |pid, status| self.ended(pid, status)) {
-            self.say("some processes do not end: they hang inside the kernel");
+            self.say(descendants::STAY);
         }
     }
 

@@ -7,6 +7,7 @@
 //! SIGKILL when the *thread* that started it ends.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -165,6 +166,10 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     let shown = program.to_string_lossy();
     let is_name = !shown.contains('/');
     let (kind, remedy) = match error.raw_os_error() {
+        // What the nodes read from, opened for each.
+        Some(libc::ENOENT | libc::EACCES) if File::open("/dev/null").is_err() => {
+            (ErrorKind::System, "let /dev/null be there and be read by everybody".to_owned())
+        }
         Some(libc::ENOENT) if is_name && Path::new(program).exists() => {
             (ErrorKind::NotFound, format!("for the file of this folder type ./{shown}"))
         }
@@ -196,7 +201,6 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Read;
 
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
