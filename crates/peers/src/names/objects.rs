@@ -172,8 +172,8 @@ impl Object {
     fn begin_anew(&self) {
         // Release: pairs with: objects/lives. Whoever sees it in the middle takes it for another thing.
         self.entries.word(self.index, LIVES).store(u64::from(self.life) + 1, Ordering::Release);
-        // The last word first: of a condition variable that is half anew, if whoever does this dies, all are called with
-        // the next signal. With its first words anew and its last one as before a signal could be lost.
+        // The last word first: of a condition variable that is half anew, if whoever does this dies, all are called
+        // with the next signal. With its first words anew and its last one as before a signal could be lost.
         let own = (0..OBJECT_WORDS).rev().map(|word| self.words.get(word));
         // Relaxed: told with the name, or when whoever does this is done.
         own.chain([self.entries.word(self.index, LOST)]).for_each(|word| word.store(0, Ordering::Relaxed));
