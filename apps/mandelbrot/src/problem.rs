@@ -34,7 +34,8 @@ impl Region {
 
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{},{},{}", self.x0, self.x1, self.y0, self.y1)
+        // 1e308 has 309 digits otherwise.
+        write!(f, "{:?},{:?},{:?},{:?}", self.x0, self.x1, self.y0, self.y1)
     }
 }
 

@@ -168,7 +168,8 @@ impl Rendering {
             Some(_) => {}
         }
         let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();
-        Failure::Impossible { what: complaint(&words), remedy }
+        // The sentence goes on.
+        Failure::Impossible { what: complaint(&words).trim_end_matches('.').to_owned(), remedy }
     }
 
     /// Lines that were finished since the last call.

@@ -48,7 +48,7 @@ impl Scene {
         antialias: Option<f64>,
     ) -> Result<Scene> {
         if let Some(threshold) = antialias.filter(|threshold| !(0.0..=LARGEST_THRESHOLD).contains(threshold)) {
-            let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold}"));
+            let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold:?}"));
             return Err(error.with_remedy("use --antialias 0.3 or any other number from 0 to 3"));
         }
         if libraries.len() > LIBRARIES {

@@ -229,6 +229,7 @@ fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     }
     assert_eq!(error.matches("Parse Error: Expected 'numeric expression'").count(), 1, "{error}");
     assert!(error.contains("balls.pov' line 13") && !error.contains("Persistence of Vision"), "{error}");
+    assert!(error.contains("Cannot parse input: invalid argument; correct the scene"), "{error}");
     assert!(!out.exists());
 }
 
