@@ -13,8 +13,8 @@ use crate::scene::Scene;
 /// Node 0 is the master: it hands out horizontal slices of the picture to the computing threads of all nodes, itself
 /// included, and writes the picture. Each thread runs the installed `povray` on its slice. Only node 0's scene, size,
 /// slices, antialias and library count; --threads is for each node. The picture is the same, bit for bit, as that of
-/// one whole render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity, photons or
-/// chance.
+/// one whole render by `povray -J` with one thread (`+WT1`), and `+A0.3 +AM2` for --antialias 0.3, unless the scene
+/// uses radiosity, photons or chance.
 #[derive(Parser, Debug)]
 #[command(name = "povray-farm", version, after_help = EXAMPLES)]
 pub struct Arguments {

@@ -45,14 +45,14 @@ fn farmed(scene: &Path, options: &str) -> (u32, u32, Vec<u8>) {
     pixels(&out)
 }
 
-/// One render of the whole scene by POV-Ray itself.
+/// One render of the whole scene by one thread of POV-Ray itself: with several, two of its renders may differ.
 fn whole(scene: &Path, (width, height): (u32, u32), antialias: &[&str]) -> Vec<u8> {
     let folder = scene.parent().unwrap();
     let out = folder.join("whole.png");
     let mut command = Command::new("povray");
     command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", out.display()));
     command.args([format!("+W{width}"), format!("+H{height}"), format!("+L{}", folder.display())]);
-    let output = command.args(["+FN8", "-D", "-J"]).args(antialias).output().unwrap();
+    let output = command.args(["+FN8", "-D", "-J", "+WT1"]).args(antialias).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     pixels(&out).2
 }
