@@ -146,9 +146,8 @@ fn report(outcome: &Outcome) -> String {
 /// The largest difference from the exact solution, if that is known.
 fn largest_error(Outcome { slab, temperatures, .. }: &Outcome) -> Option<f64> {
     let width = slab.width() as usize;
-    let differences = temperatures
-        .iter()
-        .enumerate()
-        .map(|(place, value)| Some((value - slab.solution(place % width, place / width)?).abs()));
-    differences.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+    temperatures.iter().enumerate().try_fold(0.0, |largest, (place, value)| {
+        let difference = (value - slab.solution(place % width, place / width)?).abs();
+        Some(f64::max(largest, difference))
+    })
 }

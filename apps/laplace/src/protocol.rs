@@ -20,6 +20,7 @@
 //! they fit into a slot.
 
 use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, NodeId, Result};
+use user_interface::memory;
 
 use crate::manager::MANAGER_NODE;
 use crate::patience;
@@ -187,21 +188,23 @@ pub fn progress(node: &Node, sweep: u64, change: f64) -> Result<Message> {
     head(node, [PROGRESS, sweep, change.to_bits()])
 }
 
-/// Rows of temperatures, from the given one on, in as many messages as they need.
-pub fn rows(node: &Node, first: u32, rows: &[Vec<f64>], is_last: bool) -> Result<Vec<Message>> {
+/// How many rows of so many temperatures are in one message.
+pub fn rows_at_once(width: usize) -> usize {
+    (ROWS_VALUES / width).max(1)
+}
+
+/// Rows of temperatures: the first one's number, how many, and how many temperatures each has, which `pack` packs.
+pub fn rows(
+    node: &Node,
+    (first, rows, width): (u32, usize, usize),
+    is_last: bool,
+    pack: impl FnOnce(&mut Message) -> Result<()>,
+) -> Result<Message> {
     let kind = if is_last { LAST_ROWS } else { ROWS };
-    let width = rows.first().map_or(1, Vec::len);
-    let at_once = (ROWS_VALUES / width).max(1);
-    (0..)
-        .step_by(at_once)
-        .zip(rows.chunks(at_once))
-        .map(|(offset, rows)| {
-            let mut message = node.message_with_capacity(rows.len() * width * size_of::<f64>() + 64)?;
-            message.pack(&[kind, u64::from(first + offset), rows.len() as u64])?;
-            rows.iter().try_for_each(|row| message.pack(row))?;
-            Ok(message)
-        })
-        .collect()
+    let mut message = node.message_with_capacity(rows * width * size_of::<f64>() + 64)?;
+    message.pack(&[kind, first.into(), rows as u64])?;
+    pack(&mut message)?;
+    Ok(message)
 }
 
 /// The manager has everything.
@@ -259,7 +262,7 @@ pub fn open_to_manager(
                 let error = Error::new(ErrorKind::Truncated, format!("{rows} rows in {} bytes", message.size()));
                 return Err(error);
             }
-            let mut temperatures = vec![0.0; values];
+            let mut temperatures = memory::defaults(values, "rows of the slab")?;
             message.unpack(&mut temperatures)?;
             let from = message.sender().unwrap_or(MANAGER_NODE);
             Ok(ToManager::Rows { from, first: first as u32, temperatures, is_last: kind == LAST_ROWS })

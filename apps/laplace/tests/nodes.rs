@@ -292,6 +292,22 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
     }
 }
 
+/// Where there is no memory for a result, and where there is some for the result and none for the band.
+#[test]
+fn a_slab_for_which_there_is_no_memory_is_refused() {
+    let folder = Folder::new("laplace-memory");
+    for size in ["5800x5800", "16384x16384"] {
+        let all = laplace(&format!("--size {size} --max-sweeps 3 --threads 1"), &folder.0.join("t.bin"));
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
+        // Without it some threads reserve so much that others do not start.
+        let output = limited.env_remove("DECK_JOB").env("MALLOC_ARENA_MAX", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{size}: {said}");
+        assert!(said.contains(" MiB for ") && said.contains("choose a smaller --size"), "{size}: {said}");
+    }
+}
+
 #[test]
 fn a_result_that_cannot_be_printed_is_a_failure() {
     let folder = Folder::new("laplace-full");

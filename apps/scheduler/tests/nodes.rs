@@ -335,6 +335,19 @@ fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
 }
 
 #[test]
+fn tasks_for_which_there_is_no_memory_are_refused() {
+    let folder = Folder::new("scheduler-memory");
+    let all = scheduler(&folder, "--tasks 6000000");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
+    // Without it some threads reserve so much that others do not start.
+    let output = limited.env_remove("DECK_JOB").env("MALLOC_ARENA_MAX", "1").output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains(" MiB for ") && said.contains("use fewer --tasks"), "{said}");
+}
+
+#[test]
 fn a_result_that_cannot_be_printed_is_a_failure_and_a_closed_pipe_is_none() {
     let folder = Folder::new("scheduler-full");
     for options in ["--tasks 6", "--help"] {

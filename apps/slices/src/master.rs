@@ -279,8 +279,8 @@ impl<'a, W: Work> Master<'a, W> {
             let rows = self.work.cut().rows(slice);
             let state = &mut self.workers[worker.0 as usize];
             state.mode = Mode::Busy;
-            let values = vec![W::Value::default(); rows.len() * self.work.cut().width() as usize * W::VALUES];
-            state.part = Part { slice, values, missing: rows.collect() };
+            let count = rows.len() * self.work.cut().width() as usize * W::VALUES;
+            state.part = Part { slice, values: memory::defaults(count, "a slice")?, missing: rows.collect() };
             self.post(worker, protocol::compute(self.node, worker, slice)?, display);
         }
         Ok(())
