@@ -112,6 +112,8 @@ impl Work for Scene {
     type Value = u8;
     const VALUES: usize = 3;
     const PROGRAM: &'static str = "povray-farm";
+    /// POV-Ray waits for itself a fifth of a second and more: another one has the core then.
+    const THREADS_FOR_A_CORE: u32 = 2;
 
     fn cut(&self) -> &Cut {
         &self.cut
@@ -186,7 +188,7 @@ impl Work for Scene {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(lines.finish(rows, &rendering.picture()?)?)
+        Ok(lines.finish(rows, rendering.picture()?)?)
     }
 
     fn paint(&self, values: &[u8]) -> Vec<u8> {

@@ -15,7 +15,7 @@ use crate::worker::{Crew, MASTER_NODE};
 /// What the user said beyond the work itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Computing threads of this node; otherwise its share of the cores.
+    /// Computing threads of this node; otherwise as many as its share of the cores, or as the work wants of them.
     pub threads: Option<u32>,
     /// Port of the loopback page.
     pub watch: Option<u16>,
@@ -61,7 +61,7 @@ fn lead<W: Work>(
     let subject = Subject { title: options.title.to_owned(), what, unit: "slices", size };
     *page = watch::open(W::PROGRAM, "the picture grow", options.watch, subject)?;
     let master = Master::new(node, work)?;
-    let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
+    let crew = Crew::start::<W>(node, &master.mailbox()?, threads::<W>(node, options))?;
     let display = Display::new(W::PROGRAM, page.as_ref());
     let outcome = master.run(&display, || crew.has_ended());
     display.end();
@@ -84,6 +84,10 @@ fn follow<W: Work>(node: &Node, options: &Options) -> Result<()> {
         Some(master) => Crew::start::<W>(node, &master, computing_threads(node, options.threads))?.join(),
         None => Ok(()),
     }
+}
+
+fn threads<W: Work>(node: &Node, options: &Options) -> u32 {
+    options.threads.unwrap_or_else(|| computing_threads(node, None) * W::THREADS_FOR_A_CORE)
 }
 
 fn shares_line<W: Work>(outcome: &Outcome<W>) -> String {
