@@ -12,7 +12,7 @@ use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
 use crate::render::{BLOCK, Rendering, cannot_be_told};
-use crate::scratch;
+use crate::scratch::{self, Scratch};
 
 /// How long a worker looks at nothing but its POV-Ray.
 const LOOK: Duration = Duration::from_millis(100);
@@ -144,7 +144,8 @@ impl Work for Scene {
         }
         self.gamma = assumed_gamma(&String::from_utf8_lossy(&text));
         scratch::sweep();
-        Ok(())
+        // Every thread of this node would say that there can be none.
+        Scratch::new().map(drop)
     }
 
     fn pack(&self, message: &mut Message) -> Result<()> {

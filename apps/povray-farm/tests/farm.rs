@@ -218,6 +218,21 @@ fn a_slice_is_ready_when_its_picture_is() {
 }
 
 #[test]
+fn that_povray_was_killed_or_has_no_folder_is_said_once() {
+    let folder = Folder::new("farm-once");
+    let (scene, out) = (scene(&folder, ""), folder.0.join("once.png"));
+    let path = povray_that(&folder, "kill -KILL $$");
+    let killed = farm(&scene, "--size 8x8 --threads 1", &out).env("PATH", path).output().unwrap();
+    let error = String::from_utf8_lossy(&killed.stderr);
+    assert_eq!((killed.status.code(), error.matches("povray was killed").count()), (Some(1), 1), "{error}");
+    assert!(error.contains("no computing thread is left"), "{error}");
+    let missing = farm(&scene, "--size 8x64 --threads 2", &out).env("TMPDIR", folder.0.join("none")).output().unwrap();
+    let error = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!((missing.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+    assert!(error.contains("creating a folder in ") && error.contains("TMPDIR"), "{error}");
+}
+
+#[test]
 fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     let folder = Folder::new("farm-parse");
     let path = povray_behind_a_gate(&folder);

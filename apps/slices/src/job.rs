@@ -63,13 +63,14 @@ fn lead<W: Work>(
     let master = Master::new(node, work)?;
     let crew = Crew::start::<W>(node, &master.mailbox()?, threads::<W>(node, options))?;
     let display = Display::new(W::PROGRAM, page.as_ref());
-    let outcome = master.run(&display, || crew.has_ended());
+    let (outcome, told) = master.run(&display, || crew.has_ended());
     display.end();
-    let crew_end = crew.join();
-    let (outcome, failure) = match (outcome, crew_end) {
-        (Ok(outcome), crew_end) => (outcome, crew_end.err()),
-        (Err(_), Err(cause)) => return Err(cause),
-        (Err(error), Ok(())) => return Err(error),
+    // What a thread failed of is said once.
+    let failure = crew.join().err().filter(|error| !told.contains(&error.to_string()));
+    let (outcome, failure) = match (outcome, failure) {
+        (Ok(outcome), failure) => (outcome, failure),
+        (Err(_), Some(cause)) => return Err(cause),
+        (Err(error), None) => return Err(error),
     };
     save(&outcome)?;
     if let Some(error) = failure {
