@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
 
@@ -290,6 +290,23 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
         let (status, _, notices) = job.end_of(node);
         assert_eq!((status, notices.as_str()), (Some(0), ""), "node {node}");
     }
+}
+
+#[test]
+fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
+    let folder = Folder::new("laplace-nodes-elsewhere");
+    let (job, temperatures) = (format!("laplace-elsewhere-{}", std::process::id()), folder.0.join("lost.bin"));
+    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
+    let lost = laplace("--size 9x9", &temperatures).env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().unwrap();
+    while other.count() < 2 {
+        std::thread::yield_now();
+    }
+    other.leave().unwrap();
+    let output = lost.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+    assert!(!temperatures.exists());
 }
 
 /// Where there is no memory for a result, and where there is some for the result and none for the band.

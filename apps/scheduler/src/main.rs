@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, Failure, counted};
+use user_interface::leader::Purpose;
 use user_interface::patience::{Arrivals, LOOK};
 use user_interface::{Display, Progress, files};
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
 
 fn run(orders: &Orders) -> Result<(), Failure> {
     let node = Node::join()?;
+    let purpose = Purpose::of(&node, "scheduler")?;
     let nodes = orders.nodes.unwrap_or_else(|| node.count());
     // How many there are to be, each of them would take for something else.
     let is_alone = node.number() == FIRST && nodes == 1;
@@ -72,7 +74,9 @@ fn run(orders: &Orders) -> Result<(), Failure> {
         return Err(failure);
     }
     let shop = Arc::new(Shop::open(&node, nodes)?);
-    match if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop).map(|()| None) } {
+    let done =
+        if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop, &purpose).map(|()| None) };
+    match done {
         Ok(summary) => {
             // The others have ended well, whether it can be printed or not.
             let left = node.leave();
@@ -112,10 +116,11 @@ fn start(shop: &Arc<Shop>, run: fn(&Shop, Process) -> Result<()>) -> Result<Rece
 }
 
 /// Any node but the first. One that is not needed waits for the end.
-fn follow(shop: &Arc<Shop>) -> Result<()> {
+fn follow(shop: &Arc<Shop>, purpose: &Purpose) -> Result<()> {
     if shop.node().number().0 < shop.nodes {
         if !meet(shop)? {
-            return Ok(());
+            // Or ran another program: whoever was there then knows.
+            return if purpose.has_met_leader() { purpose.check() } else { Ok(()) };
         }
         for result in start(shop, process::run)? {
             result?;

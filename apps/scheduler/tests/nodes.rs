@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
-#[cfg(debug_assertions)]
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
@@ -332,6 +331,24 @@ fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("1 of 5 nodes came") && stderr.contains("--nodes 1"), "{stderr}");
+}
+
+#[test]
+fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
+    let folder = Folder::new("scheduler-elsewhere");
+    let job = format!("scheduler-elsewhere-{}", std::process::id());
+    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
+    let lost = scheduler(&folder, "--nodes 3").env("DECK_JOB", &job).spawn().unwrap();
+    // It looks what node 0 is before it comes to the meeting.
+    let meeting = deck::shared::Barrier::open(&other, "meeting", 3).unwrap();
+    while !meeting.wait(Duration::ZERO).is_err_and(|error| error.to_string().contains("2 of 3 have come")) {
+        std::thread::yield_now();
+    }
+    other.leave().unwrap();
+    let output = lost.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use deck::{Node, Result};
 use user_interface::command_line::{Failure, computing_threads, counted, remark, say};
-use user_interface::patience::find_leader;
+use user_interface::leader::Purpose;
 use user_interface::{Display, Subject, Watch, files, watch};
 
 use crate::master::{Master, Outcome, Share};
@@ -37,9 +37,10 @@ pub fn run<W: Work>(
     save: impl FnOnce(&Outcome<W>) -> Result<()>,
 ) -> std::result::Result<(), Failure> {
     let (node, mut page) = (Node::join()?, None);
+    let purpose = Purpose::of(&node, W::PROGRAM)?;
     let end = match node.number() {
         MASTER_NODE => lead(&node, work, options, &mut page, save),
-        _ => follow::<W>(&node, options),
+        _ => follow::<W>(&node, &purpose, options),
     };
     let left = node.leave();
     watch::close(W::PROGRAM, page, end.and(left))
@@ -80,9 +81,9 @@ fn lead<W: Work>(
 }
 
 /// Any other node: a crew alone.
-fn follow<W: Work>(node: &Node, options: &Options) -> Result<()> {
-    match find_leader(node, MASTER_NODE, &protocol::master_name::<W>())? {
-        Some(master) => Crew::start::<W>(node, &master, computing_threads(node, options.threads))?.join(),
+fn follow<W: Work>(node: &Node, purpose: &Purpose, options: &Options) -> Result<()> {
+    match purpose.find_leader(&protocol::master_name::<W>())? {
+        Some(master) => Crew::start::<W>(node, &master, threads::<W>(node, options))?.join(),
         None => Ok(()),
     }
 }
