@@ -18,6 +18,7 @@ use user_interface::command_line::counted;
 use user_interface::memory;
 
 use crate::band::{Band, COLOURS, Halos};
+use crate::manager::not_all_came;
 use crate::patience;
 use crate::protocol::{self, Plan, ToThread, Verdict};
 use crate::slab::LAG;
@@ -47,10 +48,12 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let (orders, above, below) = (node.anonymous_mailbox()?, node.anonymous_mailbox()?, node.anonymous_mailbox()?);
     let boxes = [orders.address(), above.address(), below.address()];
     patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
-    let mut order = next_order(node, &orders, || node.count())?;
+    let order = next_order(node, &orders, || node.count());
+    let mut order = order.map_err(|error| patience::before_there_were_parts(node, error))?;
     let plan = match protocol::open_to_thread(node, &mut order)? {
         ToThread::Welcome(plan) => *plan,
         ToThread::Done => return Ok(()),
+        ToThread::GivenUp(came, of) => return Err(not_all_came(came, of)),
         _ => return Err(out_of_turn(&order)),
     };
     let (width, rows) = (plan.slab.width() as usize, plan.rows as usize);

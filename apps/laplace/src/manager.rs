@@ -189,10 +189,15 @@ impl<'a> Manager<'a> {
             let words = format!("{} of {}", threads.len(), counted(self.nodes.into(), "node"));
             display.advance(Progress { total: PARTS, words: words.clone(), ..Progress::default() });
             if arrivals.are_overdue(self.node, self.nodes) {
-                let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
-                return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
+                let (came, of) = (threads.len() as u64, self.nodes.into());
+                for hello in &self.hellos {
+                    // Who cannot be told sees that this node leaves.
+                    let _ = hello.orders.post(protocol::given_up(self.node, came, of)?, LOOK);
+                }
+                return Err(not_all_came(came, of));
             }
-            match self.next(display)? {
+            let said = self.next(display).map_err(|error| patience::before_there_were_parts(self.node, error));
+            match said? {
                 Some(ToManager::Hello(hello)) if hello.orders.owner().0 < self.nodes => {
                     self.hellos.push(hello);
                     arrivals.go_on();
@@ -270,6 +275,12 @@ impl<'a> Manager<'a> {
         let words = format!("sweep {sweep}, largest change {}", short(change));
         Progress { done, total: PARTS, words, shares: shares.to_vec(), ..Progress::default() }
     }
+}
+
+/// So many nodes came of so many, in time.
+pub fn not_all_came(came: u64, of: u64) -> Error {
+    let error = Error::new(ErrorKind::Timeout, format!("{came} of {} came", counted(of, "node")));
+    error.with_remedy(format!("start the others, or use --nodes {came}"))
 }
 
 /// A number with three digits that count: 0.0123, 1.23e-7.

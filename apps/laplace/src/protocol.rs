@@ -4,6 +4,7 @@
 //!   computing thread                       manager ("laplace.manager")
 //!     | -- hello: its three mail boxes ------> |
 //!     | <- welcome: slab, band, neighbours --- |   when all have said hello
+//!     | <- given up: nodes that came --------- |   instead of it, when some do not come
 //!     |                                        |
 //!     |  halo: one colour of one row, twice a sweep, to the mail boxes of both neighbours
 //!     |  change: of a sweep, to the thread of the first band, which posts the verdict to all
@@ -43,6 +44,7 @@ const ROWS: u64 = 0x4c41_0106;
 const LAST_ROWS: u64 = 0x4c41_0107;
 const DONE: u64 = 0x4c41_0108;
 const FAILED: u64 = 0x4c41_0109;
+const GIVEN_UP: u64 = 0x4c41_010a;
 
 /// What the manager retrieves.
 pub enum ToManager {
@@ -111,6 +113,8 @@ pub enum ToThread {
     Verdict(u64, Verdict),
     /// There is no more to do.
     Done,
+    /// So many nodes came, of so many.
+    GivenUp(u64, u64),
 }
 
 /// What follows from the changes of a sweep.
@@ -212,6 +216,11 @@ pub fn done(node: &Node) -> Result<Message> {
     head(node, [DONE, 0, 0])
 }
 
+/// So many nodes came of so many, and the manager waits for no more.
+pub fn given_up(node: &Node, came: u64, of: u64) -> Result<Message> {
+    head(node, [GIVEN_UP, came, of])
+}
+
 /// A thread cannot go on.
 pub fn failed(node: &Node, why: &Error) -> Result<Message> {
     let why = why.to_string();
@@ -292,6 +301,7 @@ pub fn open_to_thread(node: &Node, message: &mut Message) -> Result<ToThread> {
             known.map(|verdict| ToThread::Verdict(sweep, verdict)).ok_or_else(|| unknown(message, VERDICT))
         }
         [DONE, ..] => Ok(ToThread::Done),
+        [GIVEN_UP, came, of] => Ok(ToThread::GivenUp(came, of)),
         [kind, ..] => Err(unknown(message, kind)),
     }
 }

@@ -293,6 +293,24 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
 }
 
 #[test]
+fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
+    let folder = Folder::new("laplace-nodes-absent");
+    let temperatures = folder.0.join("absent.bin");
+    let start = move || {
+        let mut command = laplace("--size 9x9 --nodes 4 --threads 2", &temperatures);
+        command.env("DECK_TIMEOUT", "3");
+        command
+    };
+    let mut job = Application::new("laplace-absent", start);
+    (0..3).for_each(|_| job.start(&[]));
+    for node in 0..3 {
+        let (status, _, said) = job.end_of(node);
+        assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.starts_with("laplace: 3 of 4 nodes came: timed out; ") && said.contains("--nodes 3"), "{said}");
+    }
+}
+
+#[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
     let folder = Folder::new("laplace-nodes-elsewhere");
     let (job, temperatures) = (format!("laplace-elsewhere-{}", std::process::id()), folder.0.join("lost.bin"));

@@ -334,6 +334,20 @@ fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
 }
 
 #[test]
+fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
+    let folder = Folder::new("scheduler-absent");
+    let job = format!("scheduler-absent-{}", std::process::id());
+    let start = |_| scheduler(&folder, "--nodes 4").env("DECK_JOB", &job).env("DECK_TIMEOUT", "3").spawn().unwrap();
+    let mut nodes = Nodes((0..3).map(start).collect());
+    for node in std::mem::take(&mut nodes.0) {
+        let output = node.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.starts_with("scheduler: 3 of 4 nodes came: timed out; ") && said.contains("--nodes 3"), "{said}");
+    }
+}
+
+#[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
     let folder = Folder::new("scheduler-elsewhere");
     let job = format!("scheduler-elsewhere-{}", std::process::id());
