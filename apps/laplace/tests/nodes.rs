@@ -168,6 +168,20 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
 }
 
 #[test]
+fn the_page_does_not_wait_for_a_stopped_node_that_was_killed() {
+    let folder = Folder::new("laplace-nodes-page");
+    let (mut job, _) = job(&folder, "page", LONG);
+    let address = start_in_order(&mut job);
+    wait_for(&address, |page| page.strips.len() >= 3);
+    job.signal(2, "STOP");
+    wait_for(&address, |page| page.head["notice"] == "node 2 is stopped, and all wait for it");
+    job.nodes[2].kill().unwrap();
+    let page = wait_for(&address, |page| page.head["ended"] == true);
+    assert_eq!((&page.head["notice"], &page.head["lost"]), (&"".into(), &vec![2].into()), "{}", page.head);
+    assert!(page.head["words"].as_str().is_some_and(|words| words.starts_with("sweep ")), "{}", page.head);
+}
+
+#[test]
 fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_that_names_it() {
     let folder = Folder::new("laplace-nodes-rows");
     let options = "--size 40x40 --tolerance 1e-12 --max-sweeps 20 --nodes 3 --threads 1";
