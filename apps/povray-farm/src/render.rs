@@ -112,8 +112,7 @@ impl Rendering {
         let picture = scratch.path().join(OsStr::from_bytes(PICTURE.to_bytes()));
         let closing = Closing::of(scratch.path(), PICTURE);
         let words = scratch.path().join("words.txt");
-        let failed = |error| Error::new(ErrorKind::System, format!("starting povray: {error}"));
-        let output = File::create(&words).map_err(failed)?;
+        let output = File::create(&words).map_err(|error| Error::io("starting povray", &error))?;
         let child = command(scene, rows.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -157,7 +156,7 @@ impl Rendering {
             Ok(None) => Ok(false),
             Ok(Some(status)) if status.success() => Ok(self.take_picture().map(|_| true)?),
             Ok(Some(status)) => Err(self.failure(status)),
-            Err(error) => Err(Error::new(ErrorKind::System, format!("waiting for povray: {error}")).into()),
+            Err(error) => Err(Error::io("waiting for povray", &error).into()),
         }
     }
 

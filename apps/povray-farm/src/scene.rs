@@ -135,8 +135,12 @@ impl Work for Scene {
             return Err(error.with_remedy("write the scene to a file: it is read once for each slice"));
         }
         let text = fs::read(&self.path).map_err(|error| {
-            let error = Error::new(ErrorKind::Invalid, format!("reading {}: {error}", self.path.display()));
-            error.with_remedy("name a POV-Ray scene that you may read")
+            let unread = Error::new(ErrorKind::Invalid, format!("reading {}", self.path.display()));
+            let unread = match error.raw_os_error() {
+                Some(errno) => unread.with_os(errno),
+                None => unread,
+            };
+            unread.with_remedy("name a POV-Ray scene that you may read")
         })?;
         if let Some(library) = self.libraries.iter().find(|library| !library.is_dir()) {
             let error = Error::new(ErrorKind::Invalid, format!("looking for includes in {}", library.display()));
