@@ -8,6 +8,7 @@
 //! neighbouring numbers, and what a neighbour needs, one colour of one row, is one piece of memory.
 //! Standard library only: benchmarks compile this file for other programs.
 
+use std::collections::TryReserveError;
 use std::ops::Range;
 
 use crate::kernel::relax;
@@ -36,16 +37,42 @@ pub struct Halos<'a> {
 impl Band {
     /// The rows after `above` of a slab that is `width` points across, with the temperatures that `start` gives to
     /// (column, row).
+    ///
+    /// # Panics
+    /// If there is no memory for them.
+    #[allow(dead_code, reason = "programs of benchmarks and tests, who have the memory")]
     pub fn new(width: usize, above: usize, rows: usize, start: impl Fn(usize, usize) -> f64) -> Band {
-        let half = width.div_ceil(2);
-        let mut band = Band { width, first: above, rows, colours: [(); 2].map(|()| vec![0.0; (rows + 2) * half]) };
+        Band::try_new(width, above, rows, start).expect("memory for a band")
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// If there is no memory for as many numbers as [`Band::numbers`] says.
+    pub fn try_new(
+        width: usize,
+        above: usize,
+        rows: usize,
+        start: impl Fn(usize, usize) -> f64,
+    ) -> Result<Band, TryReserveError> {
+        let mut band = Band { width, first: above, rows, colours: Default::default() };
+        let of_a_colour = Band::numbers(width, rows) / 2;
+        for colour in &mut band.colours {
+            colour.try_reserve_exact(of_a_colour)?;
+            colour.resize(of_a_colour, 0.0);
+        }
         for row in 0..rows + 2 {
             for column in 0..width {
                 let (colour, place) = band.place(row, column);
                 band.colours[colour][place] = start(column, above + row);
             }
         }
-        band
+        Ok(band)
+    }
+
+    /// How many numbers a band of so many rows has.
+    pub fn numbers(width: usize, rows: usize) -> usize {
+        2 * (rows + 2) * width.div_ceil(2)
     }
 
     /// Rows of the band itself.
@@ -109,13 +136,19 @@ impl Band {
     }
 
     /// Temperatures of one row from the left, also of the two beside the band.
+    #[allow(dead_code, reason = "programs of benchmarks and tests, who have the memory")]
     pub fn temperatures(&self, row: usize) -> Vec<f64> {
-        (0..self.width)
-            .map(|column| {
-                let (colour, place) = self.place(row, column);
-                self.colours[colour][place]
-            })
-            .collect()
+        let mut temperatures = vec![0.0; self.width];
+        self.read(row, &mut temperatures);
+        temperatures
+    }
+
+    /// The same, into numbers that are there: as many as the slab is points across.
+    pub fn read(&self, row: usize, temperatures: &mut [f64]) {
+        for (column, temperature) in temperatures.iter_mut().enumerate() {
+            let (colour, place) = self.place(row, column);
+            *temperature = self.colours[colour][place];
+        }
     }
 }
 

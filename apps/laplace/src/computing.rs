@@ -14,8 +14,11 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, Result};
+use user_interface::command_line::counted;
+use user_interface::memory;
 
 use crate::band::{Band, COLOURS, Halos};
+use crate::manager::not_all_came;
 use crate::patience;
 use crate::protocol::{self, Plan, ToThread, Verdict};
 use crate::slab::LAG;
@@ -45,14 +48,20 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let (orders, above, below) = (node.anonymous_mailbox()?, node.anonymous_mailbox()?, node.anonymous_mailbox()?);
     let boxes = [orders.address(), above.address(), below.address()];
     patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
-    let mut order = next_order(node, &orders, || node.count())?;
+    let order = next_order(node, &orders, || node.count());
+    let mut order = order.map_err(|error| patience::before_there_were_parts(node, error))?;
     let plan = match protocol::open_to_thread(node, &mut order)? {
         ToThread::Welcome(plan) => *plan,
         ToThread::Done => return Ok(()),
+        ToThread::GivenUp(came, of) => return Err(not_all_came(came, of)),
         _ => return Err(out_of_turn(&order)),
     };
     let (width, rows) = (plan.slab.width() as usize, plan.rows as usize);
-    let band = Band::new(width, plan.above_row as usize, rows, |column, row| plan.slab.start(column, row));
+    let band = Band::try_new(width, plan.above_row as usize, rows, |column, row| plan.slab.start(column, row));
+    let band = band.map_err(|_| {
+        let bytes = Band::numbers(width, rows) * size_of::<f64>();
+        memory::lacking_for_size(bytes, &format!("{} of the slab", counted(rows as u64, "row")))
+    })?;
     let judge = Judge { heard: BTreeMap::new(), last: f64::INFINITY, news: Instant::now() };
     let heard = Default::default();
     Region { node, manager, orders, above, below, plan, band, heard, judge }.relax_to_the_end()
@@ -285,9 +294,21 @@ impl Region<'_> {
         let rows = self.band.rows();
         let first = usize::from(self.plan.to_above.is_some());
         let last = rows + usize::from(self.plan.to_below.is_none());
-        let temperatures: Vec<_> = (first..=last).map(|row| self.band.temperatures(row)).collect();
-        let messages = protocol::rows(self.node, self.plan.above_row + first as u32, &temperatures, is_last)?;
-        messages.into_iter().try_for_each(|message| self.post(self.manager, message))
+        let width = self.plan.slab.width() as usize;
+        let mut temperatures = memory::defaults(width, "a row of the slab")?;
+        let at_once = protocol::rows_at_once(width);
+        for from in (first..=last).step_by(at_once) {
+            let rows = from..(from + at_once).min(last + 1);
+            let number = self.plan.above_row + from as u32;
+            let message = protocol::rows(self.node, (number, rows.len(), width), is_last, |message| {
+                rows.into_iter().try_for_each(|row| {
+                    self.band.read(row, &mut temperatures);
+                    message.pack(&temperatures)
+                })
+            })?;
+            self.post(self.manager, message)?;
+        }
+        Ok(())
     }
 
     /// Until all bands are with the manager: a node that left before would be one that failed.

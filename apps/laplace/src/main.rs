@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use deck::{Error, ErrorKind, MailboxClone, Node, Result, Thread};
 use user_interface::command_line::{self, Failure, computing_threads, counted};
-use user_interface::patience::find_leader;
+use user_interface::leader::Purpose;
 use user_interface::{Display, Subject, Watch, files, watch};
 
 use crate::arguments::Orders;
@@ -45,9 +45,10 @@ fn main() -> ExitCode {
 
 fn run(orders: &Orders) -> std::result::Result<(), Failure> {
     let (node, mut page) = (Node::join()?, None);
+    let purpose = Purpose::of(&node, "laplace")?;
     let end = match node.number() {
         MANAGER_NODE => lead(&node, orders, &mut page),
-        _ => follow(&node, orders),
+        _ => follow(&node, &purpose, orders),
     };
     // Also after a failure: the others then see a node that left, and why it did is said here.
     let left = node.leave();
@@ -79,8 +80,8 @@ fn lead(node: &Node, orders: &Orders, page: &mut Option<Watch>) -> Result<()> {
 }
 
 /// Any other node: computing threads alone.
-fn follow(node: &Node, orders: &Orders) -> Result<()> {
-    match find_leader(node, MANAGER_NODE, protocol::MANAGER)? {
+fn follow(node: &Node, purpose: &Purpose, orders: &Orders) -> Result<()> {
+    match purpose.find_leader(protocol::MANAGER)? {
         Some(manager) => join(start_threads(node, &manager, orders)?),
         None => Ok(()),
     }
@@ -146,9 +147,8 @@ fn report(outcome: &Outcome) -> String {
 /// The largest difference from the exact solution, if that is known.
 fn largest_error(Outcome { slab, temperatures, .. }: &Outcome) -> Option<f64> {
     let width = slab.width() as usize;
-    let differences = temperatures
-        .iter()
-        .enumerate()
-        .map(|(place, value)| Some((value - slab.solution(place % width, place / width)?).abs()));
-    differences.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+    temperatures.iter().enumerate().try_fold(0.0, |largest, (place, value)| {
+        let difference = (value - slab.solution(place % width, place / width)?).abs();
+        Some(f64::max(largest, difference))
+    })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, default_timeout};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result, default_timeout};
 use user_interface::command_line::counted;
 use user_interface::patience::{Arrivals, stopped};
 use user_interface::{Display, Progress, memory};
@@ -55,6 +55,8 @@ pub struct Manager<'a> {
     stopped: Vec<NodeId>,
     /// Sweep and change that were told last.
     last: (u64, f64),
+    /// How far the user was told that it is.
+    told: Progress,
 }
 
 impl<'a> Manager<'a> {
@@ -79,6 +81,7 @@ impl<'a> Manager<'a> {
             pace: Pace::default(),
             stopped: Vec::new(),
             last,
+            told: Progress::default(),
         })
     }
 
@@ -93,11 +96,11 @@ impl<'a> Manager<'a> {
     /// [`ErrorKind::Timeout`] if nodes do not come, [`ErrorKind::PeerLost`] if one is gone, and what a thread says that
     /// fails.
     pub fn run(mut self, display: &Display) -> Result<Outcome> {
-        self.wait_for_threads(display)?;
-        let start = Instant::now();
-        let shares = self.divide(display)?;
-        self.collect(display, &shares)?;
-        let elapsed = start.elapsed();
+        let elapsed = self.calculate(display);
+        if elapsed.is_err() {
+            self.tell_lost(display);
+        }
+        let elapsed = elapsed?;
         let mut threads = BTreeMap::new();
         for hello in &self.hellos {
             *threads.entry(hello.orders.owner()).or_default() += 1;
@@ -111,6 +114,15 @@ impl<'a> Manager<'a> {
         }
         let Manager { slab, temperatures, last: (sweeps, change), .. } = self;
         Ok(Outcome { slab, temperatures, sweeps, change, elapsed, threads })
+    }
+
+    /// From the threads' hellos to their last rows; how long that took, from the division of the slab on.
+    fn calculate(&mut self, display: &Display) -> Result<Duration> {
+        self.wait_for_threads(display)?;
+        let start = Instant::now();
+        let shares = self.divide(display)?;
+        self.collect(display, &shares)?;
+        Ok(start.elapsed())
     }
 
     /// There is nothing to do for this thread, or nothing more.
@@ -174,6 +186,18 @@ impl<'a> Manager<'a> {
         }
     }
 
+    /// Tells who was lost, for whom nobody waits any more.
+    fn tell_lost(&self, display: &Display) {
+        let is_lost = |number: &u32| matches!(self.node.state(NodeId(*number)), Ok(NodeState::Lost));
+        display.advance(Progress { lost: (0..self.nodes).filter(is_lost).collect(), ..self.told.clone() });
+        display.withdraw_notice();
+    }
+
+    fn tell(&mut self, display: &Display, progress: Progress) {
+        display.advance(progress.clone());
+        self.told = progress;
+    }
+
     /// Until every thread of every node has said hello.
     fn wait_for_threads(&mut self, display: &Display) -> Result<()> {
         let mut arrivals = Arrivals::within(default_timeout());
@@ -187,12 +211,17 @@ impl<'a> Manager<'a> {
                 return Ok(());
             }
             let words = format!("{} of {}", threads.len(), counted(self.nodes.into(), "node"));
-            display.advance(Progress { total: PARTS, words: words.clone(), ..Progress::default() });
+            self.tell(display, Progress { total: PARTS, words, ..Progress::default() });
             if arrivals.are_overdue(self.node, self.nodes) {
-                let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
-                return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
+                let (came, of) = (threads.len() as u64, self.nodes.into());
+                for hello in &self.hellos {
+                    // Who cannot be told sees that this node leaves.
+                    let _ = hello.orders.post(protocol::given_up(self.node, came, of)?, LOOK);
+                }
+                return Err(not_all_came(came, of));
             }
-            match self.next(display)? {
+            let said = self.next(display).map_err(|error| patience::before_there_were_parts(self.node, error));
+            match said? {
                 Some(ToManager::Hello(hello)) if hello.orders.owner().0 < self.nodes => {
                     self.hellos.push(hello);
                     arrivals.go_on();
@@ -242,7 +271,8 @@ impl<'a> Manager<'a> {
             match self.next(display)? {
                 Some(ToManager::Progress(sweep, change)) => {
                     self.last = (sweep, change);
-                    display.advance(self.progress(shares));
+                    let progress = self.progress(shares);
+                    self.tell(display, progress);
                 }
                 Some(ToManager::Rows { from, first, temperatures, is_last }) => {
                     let rows = temperatures.len() / width;
@@ -256,7 +286,8 @@ impl<'a> Manager<'a> {
                 Some(ToManager::Hello(_) | ToManager::Failed(_)) | None => {}
             }
         }
-        display.advance(self.progress(shares));
+        let progress = self.progress(shares);
+        self.tell(display, progress);
         Ok(())
     }
 
@@ -270,6 +301,12 @@ impl<'a> Manager<'a> {
         let words = format!("sweep {sweep}, largest change {}", short(change));
         Progress { done, total: PARTS, words, shares: shares.to_vec(), ..Progress::default() }
     }
+}
+
+/// So many nodes came of so many, in time.
+pub fn not_all_came(came: u64, of: u64) -> Error {
+    let error = Error::new(ErrorKind::Timeout, format!("{came} of {} came", counted(of, "node")));
+    error.with_remedy(format!("start the others, or use --nodes {came}"))
 }
 
 /// A number with three digits that count: 0.0123, 1.23e-7.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result};
 use user_interface::patience::{self, LOOK};
 
 /// Fails if one of the first `nodes` nodes is gone.
@@ -21,6 +21,20 @@ pub fn check(node: &Node, nodes: u32) -> Result<()> {
 fn gone(node: NodeId, how: &str) -> Error {
     let error = Error::new(ErrorKind::PeerLost, format!("{node} {how}, and its part of the slab with it"));
     error.with_peer(node).with_remedy("start the job again")
+}
+
+/// A node that is gone before the slab was divided took no part of it along.
+pub fn before_there_were_parts(node: &Node, error: Error) -> Error {
+    let peer = error.peer().filter(|_| error.kind() == ErrorKind::PeerLost);
+    let how = peer.and_then(|peer| match node.state(peer) {
+        Ok(NodeState::Left) => Some((peer, "has left")),
+        Ok(NodeState::Lost) => Some((peer, "was lost")),
+        _ => None,
+    });
+    how.map_or(error, |(peer, how)| {
+        let early = Error::new(ErrorKind::PeerLost, format!("{peer} {how} before the slab was divided"));
+        early.with_peer(peer).with_remedy("look what that node said, and start the job again")
+    })
 }
 
 /// Retrieves from a mail box for as long as the first `nodes` nodes are there.

@@ -4,6 +4,7 @@
 //!   computing thread                       manager ("laplace.manager")
 //!     | -- hello: its three mail boxes ------> |
 //!     | <- welcome: slab, band, neighbours --- |   when all have said hello
+//!     | <- given up: nodes that came --------- |   instead of it, when some do not come
 //!     |                                        |
 //!     |  halo: one colour of one row, twice a sweep, to the mail boxes of both neighbours
 //!     |  change: of a sweep, to the thread of the first band, which posts the verdict to all
@@ -20,6 +21,7 @@
 //! they fit into a slot.
 
 use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, NodeId, Result};
+use user_interface::memory;
 
 use crate::manager::MANAGER_NODE;
 use crate::patience;
@@ -42,6 +44,7 @@ const ROWS: u64 = 0x4c41_0106;
 const LAST_ROWS: u64 = 0x4c41_0107;
 const DONE: u64 = 0x4c41_0108;
 const FAILED: u64 = 0x4c41_0109;
+const GIVEN_UP: u64 = 0x4c41_010a;
 
 /// What the manager retrieves.
 pub enum ToManager {
@@ -110,6 +113,8 @@ pub enum ToThread {
     Verdict(u64, Verdict),
     /// There is no more to do.
     Done,
+    /// So many nodes came, of so many.
+    GivenUp(u64, u64),
 }
 
 /// What follows from the changes of a sweep.
@@ -187,26 +192,33 @@ pub fn progress(node: &Node, sweep: u64, change: f64) -> Result<Message> {
     head(node, [PROGRESS, sweep, change.to_bits()])
 }
 
-/// Rows of temperatures, from the given one on, in as many messages as they need.
-pub fn rows(node: &Node, first: u32, rows: &[Vec<f64>], is_last: bool) -> Result<Vec<Message>> {
+/// How many rows of so many temperatures are in one message.
+pub fn rows_at_once(width: usize) -> usize {
+    (ROWS_VALUES / width).max(1)
+}
+
+/// Rows of temperatures: the first one's number, how many, and how many temperatures each has, which `pack` packs.
+pub fn rows(
+    node: &Node,
+    (first, rows, width): (u32, usize, usize),
+    is_last: bool,
+    pack: impl FnOnce(&mut Message) -> Result<()>,
+) -> Result<Message> {
     let kind = if is_last { LAST_ROWS } else { ROWS };
-    let width = rows.first().map_or(1, Vec::len);
-    let at_once = (ROWS_VALUES / width).max(1);
-    (0..)
-        .step_by(at_once)
-        .zip(rows.chunks(at_once))
-        .map(|(offset, rows)| {
-            let mut message = node.message_with_capacity(rows.len() * width * size_of::<f64>() + 64)?;
-            message.pack(&[kind, u64::from(first + offset), rows.len() as u64])?;
-            rows.iter().try_for_each(|row| message.pack(row))?;
-            Ok(message)
-        })
-        .collect()
+    let mut message = node.message_with_capacity(rows * width * size_of::<f64>() + 64)?;
+    message.pack(&[kind, first.into(), rows as u64])?;
+    pack(&mut message)?;
+    Ok(message)
 }
 
 /// The manager has everything.
 pub fn done(node: &Node) -> Result<Message> {
     head(node, [DONE, 0, 0])
+}
+
+/// So many nodes came of so many, and the manager waits for no more.
+pub fn given_up(node: &Node, came: u64, of: u64) -> Result<Message> {
+    head(node, [GIVEN_UP, came, of])
 }
 
 /// A thread cannot go on.
@@ -259,7 +271,7 @@ pub fn open_to_manager(
                 let error = Error::new(ErrorKind::Truncated, format!("{rows} rows in {} bytes", message.size()));
                 return Err(error);
             }
-            let mut temperatures = vec![0.0; values];
+            let mut temperatures = memory::defaults(values, "rows of the slab")?;
             message.unpack(&mut temperatures)?;
             let from = message.sender().unwrap_or(MANAGER_NODE);
             Ok(ToManager::Rows { from, first: first as u32, temperatures, is_last: kind == LAST_ROWS })
@@ -289,6 +301,7 @@ pub fn open_to_thread(node: &Node, message: &mut Message) -> Result<ToThread> {
             known.map(|verdict| ToThread::Verdict(sweep, verdict)).ok_or_else(|| unknown(message, VERDICT))
         }
         [DONE, ..] => Ok(ToThread::Done),
+        [GIVEN_UP, came, of] => Ok(ToThread::GivenUp(came, of)),
         [kind, ..] => Err(unknown(message, kind)),
     }
 }

@@ -50,7 +50,7 @@ impl Slab {
         }
         if !(tolerance > 0.0 && tolerance.is_finite()) {
             return invalid(
-                format!("a tolerance of {tolerance}"),
+                format!("a tolerance of {tolerance:?}"),
                 "use --tolerance 1e-3 or another number above 0".into(),
             );
         }

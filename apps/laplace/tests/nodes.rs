@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
 
@@ -168,6 +168,20 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
 }
 
 #[test]
+fn the_page_does_not_wait_for_a_stopped_node_that_was_killed() {
+    let folder = Folder::new("laplace-nodes-page");
+    let (mut job, _) = job(&folder, "page", LONG);
+    let address = start_in_order(&mut job);
+    wait_for(&address, |page| page.strips.len() >= 3);
+    job.signal(2, "STOP");
+    wait_for(&address, |page| page.head["notice"] == "node 2 is stopped, and all wait for it");
+    job.nodes[2].kill().unwrap();
+    let page = wait_for(&address, |page| page.head["ended"] == true);
+    assert_eq!((&page.head["notice"], &page.head["lost"]), (&"".into(), &vec![2].into()), "{}", page.head);
+    assert!(page.head["words"].as_str().is_some_and(|words| words.starts_with("sweep ")), "{}", page.head);
+}
+
+#[test]
 fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_that_names_it() {
     let folder = Folder::new("laplace-nodes-rows");
     let options = "--size 40x40 --tolerance 1e-12 --max-sweeps 20 --nodes 3 --threads 1";
@@ -289,6 +303,57 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
     for node in 0..4 {
         let (status, _, notices) = job.end_of(node);
         assert_eq!((status, notices.as_str()), (Some(0), ""), "node {node}");
+    }
+}
+
+#[test]
+fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
+    let folder = Folder::new("laplace-nodes-absent");
+    let temperatures = folder.0.join("absent.bin");
+    let start = move || {
+        let mut command = laplace("--size 9x9 --nodes 4 --threads 2", &temperatures);
+        command.env("DECK_TIMEOUT", "3");
+        command
+    };
+    let mut job = Application::new("laplace-absent", start);
+    (0..3).for_each(|_| job.start(&[]));
+    for node in 0..3 {
+        let (status, _, said) = job.end_of(node);
+        assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.starts_with("laplace: 3 of 4 nodes came: timed out; ") && said.contains("--nodes 3"), "{said}");
+    }
+}
+
+#[test]
+fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
+    let folder = Folder::new("laplace-nodes-elsewhere");
+    let (job, temperatures) = (format!("laplace-elsewhere-{}", std::process::id()), folder.0.join("lost.bin"));
+    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
+    let lost = laplace("--size 9x9", &temperatures).env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().unwrap();
+    while other.count() < 2 {
+        std::thread::yield_now();
+    }
+    other.leave().unwrap();
+    let output = lost.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+    assert!(!temperatures.exists());
+}
+
+/// Where there is no memory for a result, and where there is some for the result and none for the band.
+#[test]
+fn a_slab_for_which_there_is_no_memory_is_refused() {
+    let folder = Folder::new("laplace-memory");
+    for size in ["5800x5800", "16384x16384"] {
+        let all = laplace(&format!("--size {size} --max-sweeps 3 --threads 1"), &folder.0.join("t.bin"));
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
+        // Without it some threads reserve so much that others do not start.
+        let output = limited.env_remove("DECK_JOB").env("MALLOC_ARENA_MAX", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{size}: {said}");
+        assert!(said.contains(" MiB for ") && said.contains("choose a smaller --size"), "{size}: {said}");
     }
 }
 

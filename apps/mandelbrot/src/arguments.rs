@@ -151,7 +151,7 @@ mod tests {
             ("--max-iter 0", "a whole number from 1 to 4294967295"),
             ("--region 1,2,3", "--region -2.25,0.75,-1.5,1.5"),
             ("--region 1,0,0,1", "left < right"),
-            ("--region -1e308,1e308,-1e308,1e308", "too far out"),
+            ("--region -1e308,1e308,-1e308,1e308", "region -1e308,1e308,-1e308,1e308: -1e308 is too far out"),
             ("--threads 0", "--threads"),
             ("--watch 70000", "--watch"),
             ("--out", "--out"),

@@ -28,9 +28,16 @@ const BLOCK: u32 = 16;
 const SUSPICIOUS: f64 = 3.99;
 
 /// Counts of the given rows, row by row from the left.
+#[allow(dead_code, reason = "programs of benchmarks and tests, who have the memory")]
 pub fn counts(problem: &Problem, rows: Range<u32>) -> Vec<u32> {
-    let width = problem.width() as usize;
-    let mut counts = vec![problem.max_iter(); rows.len() * width];
+    let mut counts = vec![0; rows.len() * problem.width() as usize];
+    count(problem, rows, &mut counts);
+    counts
+}
+
+/// Counts the given rows, row by row from the left, of which there are as many points as `counts`.
+pub fn count(problem: &Problem, rows: Range<u32>, counts: &mut [u32]) {
+    counts.fill(problem.max_iter());
     let columns: Vec<f64> = (0..problem.width()).map(|column| problem.x(column)).collect();
     let points = rows.flat_map(|row| {
         let y = problem.y(row);
@@ -50,15 +57,14 @@ pub fn counts(problem: &Problem, rows: Range<u32>) -> Vec<u32> {
             counts[pixel] = steps;
         } else if lead < max_iter {
             while lanes.is_full() {
-                lanes.advance(&mut counts);
+                lanes.advance(counts);
             }
             lanes.admit(pixel, c, z);
         }
     }
     while !lanes.is_empty() {
-        lanes.advance(&mut counts);
+        lanes.advance(counts);
     }
-    counts
 }
 
 /// One step of the iteration. Both this and [`Lanes::advance`] spell it in the same operations and order.

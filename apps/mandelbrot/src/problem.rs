@@ -10,6 +10,7 @@ use std::ops::{ControlFlow, Range};
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 use user_interface::command_line::counted;
+use user_interface::memory;
 
 use crate::kernel;
 use crate::palette::Palette;
@@ -34,7 +35,8 @@ impl Region {
 
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{},{},{}", self.x0, self.x1, self.y0, self.y1)
+        // 1e308 has 309 digits otherwise.
+        write!(f, "{:?},{:?},{:?},{:?}", self.x0, self.x1, self.y0, self.y1)
     }
 }
 
@@ -147,7 +149,8 @@ impl Work for Problem {
     }
 
     fn compute(&self, rows: Range<u32>, lines: &mut Lines<'_, Self>) -> std::result::Result<ControlFlow<()>, Failure> {
-        let counts = kernel::counts(self, rows.clone());
+        let mut counts = memory::defaults(rows.len() * self.width() as usize, "the counts of a slice")?;
+        kernel::count(self, rows.clone(), &mut counts);
         Ok(lines.finish(rows, &counts)?)
     }
 

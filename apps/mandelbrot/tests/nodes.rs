@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
 use deck_testkit::see::deck;
@@ -153,6 +153,23 @@ fn without_the_master_the_workers_end_with_an_error_that_names_it() {
 /// Looks at the page until each of `nodes` has delivered a slice: from then on it has another one.
 fn wait_for_slices_of(address: &str, nodes: &[u32]) {
     wait_for(address, |page| nodes.iter().all(|node| page.strips.iter().any(|strip| strip[2] == *node)));
+}
+
+#[test]
+fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
+    let folder = Folder::new("mandelbrot-elsewhere");
+    let (job, counts) = (format!("mandelbrot-elsewhere-{}", std::process::id()), folder.0.join("lost.bin"));
+    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
+    let lost = mandelbrot("--size 9x9", &counts).env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().unwrap();
+    while other.count() < 2 {
+        std::thread::yield_now();
+    }
+    other.leave().unwrap();
+    let output = lost.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+    assert!(!counts.exists());
 }
 
 #[test]

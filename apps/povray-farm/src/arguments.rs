@@ -13,10 +13,11 @@ use crate::scene::Scene;
 /// Node 0 is the master: it hands out horizontal slices of the picture to the computing threads of all nodes, itself
 /// included, and writes the picture. Each thread runs the installed `povray` on its slice. Only node 0's scene, size,
 /// slices, antialias and library count; --threads is for each node. The picture is the same, bit for bit, as that of
-/// one whole render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity, photons or
-/// chance.
+/// one whole render by `povray -J` with one thread (`+WT1`), and `+A0.3 +AM2` for --antialias 0.3, unless the scene
+/// uses radiosity, photons or chance.
 #[derive(Parser, Debug)]
 #[command(name = "povray-farm", version, after_help = EXAMPLES)]
+#[command(mut_arg("threads", |threads| threads.help(THREADS)))]
 pub struct Arguments {
     /// Scene to render; what it includes is looked for in the current folder, beside the scene, and in every --library
     #[arg(value_name = "SCENE.pov")]
@@ -25,7 +26,8 @@ pub struct Arguments {
     #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders
-    /// together
+    /// together. Each reads the scene anew, and POV-Ray waits for itself about a quarter of a second in each: fewer
+    /// are faster for a small scene, as many as there are threads or more for a large one
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     slices: u32,
     /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
@@ -40,6 +42,9 @@ pub struct Arguments {
     #[command(flatten)]
     common: Common,
 }
+
+const THREADS: &str =
+    "Computing threads of this node, each with a POV-Ray [default: two for each core of its share of the host's]";
 
 /// How files end that scenes are made of.
 const SOURCES: [&str; 3] = ["pov", "inc", "ini"];

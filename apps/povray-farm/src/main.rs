@@ -10,12 +10,14 @@
 //! | `scene` | what to render, and how a picture of it is checked beforehand |
 //! | `render` | one POV-Ray process that renders one slice |
 //! | `state_file` | the lines that it has finished so far |
+//! | `closing` | when the slice is there |
 //! | `portable_pixmap` | the slice as it comes out |
 //! | `scratch` | the folder for what POV-Ray writes |
 
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod closing;
 mod portable_pixmap;
 mod render;
 mod scene;

@@ -28,10 +28,10 @@ pub fn read(bytes: &[u8]) -> Option<((u32, u32), &[u8])> {
 }
 
 /// Rows of a picture that has the size that it should have.
-pub fn rows(bytes: &[u8], size: (u32, u32), rows: Range<u32>) -> Option<Vec<u8>> {
+pub fn rows(bytes: &[u8], size: (u32, u32), rows: Range<u32>) -> Option<&[u8]> {
     let (found, pixels) = read(bytes)?;
     let row = size.0 as usize * 3;
-    (found == size).then(|| pixels.get(rows.start as usize * row..rows.end as usize * row).map(<[u8]>::to_vec))?
+    (found == size).then(|| pixels.get(rows.start as usize * row..rows.end as usize * row))?
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_picture_with_comments_is_read() {
         assert_eq!(read(PICTURE), Some(((2, 3), &b"abcdefghijklmnopqr"[..])));
-        assert_eq!(rows(PICTURE, (2, 3), 1..2), Some(b"ghijkl".to_vec()));
+        assert_eq!(rows(PICTURE, (2, 3), 1..2), Some(&b"ghijkl"[..]));
     }
 
     #[test]

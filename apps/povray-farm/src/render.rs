@@ -4,10 +4,11 @@
 //! recursive antialiasing, which looks at a pixel alone. So the rows of a slice that begins where POV-Ray begins a
 //! block are the same as in one whole render. It dies with the thread that started it.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
+use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,7 +18,9 @@ use deck::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use slices::{Failure, Work};
+use user_interface::memory;
 
+use crate::closing::Closing;
 use crate::portable_pixmap;
 use crate::scene::{Scene, no_povray};
 use crate::scratch::Scratch;
@@ -33,7 +36,7 @@ pub const BLOCK: u32 = 32;
 
 /// The picture, in POV-Ray's current folder: so POV-Ray need not be told the name of that folder, which may have any
 /// letters.
-const PICTURE: &str = "slice.ppm";
+const PICTURE: &CStr = c"slice.ppm";
 
 /// A running POV-Ray; dropped, it is killed.
 pub struct Rendering {
@@ -44,6 +47,9 @@ pub struct Rendering {
     rows: Range<u32>,
     size: (u32, u32),
     picture: PathBuf,
+    closing: Closing,
+    /// What POV-Ray left: a whole picture, in which other rows are missing.
+    left: Vec<u8>,
     words: PathBuf,
     /// After all that uses it.
     scratch: Scratch,
@@ -59,7 +65,7 @@ pub fn command(scene: &Scene, rows: Range<u32>) -> Command {
     command.arg(with_path("+I", scene.path()));
     command.args(scene.libraries().map(|library| with_path("+L", library)));
     command.args([
-        format!("+O{PICTURE}"),
+        format!("+O{}", PICTURE.to_string_lossy()),
         format!("+W{}", scene.cut().width()),
         format!("+H{}", scene.cut().height()),
         format!("+SR{}", rows.start + 1),
@@ -103,10 +109,10 @@ impl Rendering {
     /// [`ErrorKind::Unsupported`] if it is not installed, [`ErrorKind::System`] if it cannot be started.
     pub fn start(scene: &Scene, rows: Range<u32>) -> Result<Rendering> {
         let scratch = Scratch::new()?;
-        let picture = scratch.path().join(PICTURE);
+        let picture = scratch.path().join(OsStr::from_bytes(PICTURE.to_bytes()));
+        let closing = Closing::of(scratch.path(), PICTURE);
         let words = scratch.path().join("words.txt");
-        let failed = |error| Error::new(ErrorKind::System, format!("starting povray: {error}"));
-        let output = File::create(&words).map_err(failed)?;
+        let output = File::create(&words).map_err(|error| Error::io("starting povray", &error))?;
         let child = command(scene, rows.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -120,7 +126,10 @@ impl Rendering {
         let size = (scene.cut().width(), scene.cut().height());
         let state = StateFile::new(scratch.path().join("slice.pov-state"), rows.clone(), size.0, scene.gamma());
         match end {
-            Ok(end) => Ok(Rendering { child, end, state, rows, size, picture, words, scratch }),
+            Ok(end) => {
+                let left = Vec::new();
+                Ok(Rendering { child, end, state, rows, size, picture, closing, left, words, scratch })
+            }
             Err(errno) => {
                 let mut child = child;
                 let _ = child.kill();
@@ -130,19 +139,24 @@ impl Rendering {
         }
     }
 
-    /// Waits for the end, at most for `time`. Answers whether POV-Ray has ended well.
+    /// Waits for the picture, at most for `time`. Answers whether it is there, or POV-Ray has ended well.
     ///
     /// # Errors
     /// [`Failure::Impossible`] with POV-Ray's own words if it refuses the scene, [`Failure::Worker`] if it was killed.
     pub fn wait(&mut self, time: Duration) -> std::result::Result<bool, Failure> {
         let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-        // Interrupted or not: what counts is whether it has ended.
-        let _ = poll(&mut [PollFd::new(&self.end, PollFlags::IN)], Some(&time));
+        let told = self.closing.readable().unwrap_or(self.end.as_fd());
+        // Interrupted or not: what counts is whether it is there.
+        let _ = poll(&mut [PollFd::new(&self.end, PollFlags::IN), PollFd::new(&told, PollFlags::IN)], Some(&time));
+        // One that was killed may have closed half a picture.
+        if self.closing.was_told() && self.take_picture()? {
+            return Ok(true);
+        }
         match self.child.try_wait() {
             Ok(None) => Ok(false),
-            Ok(Some(status)) if status.success() => Ok(true),
+            Ok(Some(status)) if status.success() => Ok(self.take_picture().map(|_| true)?),
             Ok(Some(status)) => Err(self.failure(status)),
-            Err(error) => Err(Error::new(ErrorKind::System, format!("waiting for povray: {error}")).into()),
+            Err(error) => Err(Error::io("waiting for povray", &error).into()),
         }
     }
 
@@ -168,7 +182,8 @@ impl Rendering {
             Some(_) => {}
         }
         let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();
-        Failure::Impossible { what: complaint(&words), remedy }
+        // The sentence goes on.
+        Failure::Impossible { what: complaint(&words).trim_end_matches('.').to_owned(), remedy }
     }
 
     /// Lines that were finished since the last call.
@@ -176,14 +191,29 @@ impl Rendering {
         self.state.news()
     }
 
-    /// The pixels of the slice, after POV-Ray has ended well.
+    /// Reads what POV-Ray has left; whether that is a picture.
+    fn take_picture(&mut self) -> Result<bool> {
+        self.left = match fs::read(&self.picture) {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                let whole = self.size.0 as usize * self.size.1 as usize * Scene::VALUES;
+                return Err(memory::lacking_for_size(whole, "the picture that povray left"));
+            }
+            read => read.unwrap_or_default(),
+        };
+        Ok(self.pixels().is_some())
+    }
+
+    fn pixels(&self) -> Option<&[u8]> {
+        portable_pixmap::rows(&self.left, self.size, self.rows.clone())
+    }
+
+    /// The pixels of the slice, once [`Rendering::wait`] has answered that it is there.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if they are not there.
-    pub fn picture(&self) -> Result<Vec<u8>> {
-        let bytes = fs::read(&self.picture).unwrap_or_default();
-        portable_pixmap::rows(&bytes, self.size, self.rows.clone())
-            .ok_or_else(|| Error::new(ErrorKind::System, format!("povray left no picture of rows {:?}", self.rows)))
+    /// [`ErrorKind::System`] if they are not.
+    pub fn picture(&self) -> Result<&[u8]> {
+        let none = || Error::new(ErrorKind::System, format!("povray left no picture of rows {:?}", self.rows));
+        self.pixels().ok_or_else(none)
     }
 }
 
@@ -221,7 +251,7 @@ mod tests {
         let scratch = Scratch::new().unwrap();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenes");
         let scene = Scene::checked(folder.join("balls.pov"), vec![folder], (8, 8), 1, None).unwrap();
-        let picture = scratch.path().join(PICTURE);
+        let picture = scratch.path().join(OsStr::from_bytes(PICTURE.to_bytes()));
         let mut by_its_node = command(&scene, 0..8);
         // A shell is the parent, as somebody else is of the children of the dead.
         let mut by_another = Command::new("sh");

@@ -12,7 +12,7 @@ use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
 use crate::render::{BLOCK, Rendering, cannot_be_told};
-use crate::scratch;
+use crate::scratch::{self, Scratch};
 
 /// How long a worker looks at nothing but its POV-Ray.
 const LOOK: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl Scene {
         antialias: Option<f64>,
     ) -> Result<Scene> {
         if let Some(threshold) = antialias.filter(|threshold| !(0.0..=LARGEST_THRESHOLD).contains(threshold)) {
-            let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold}"));
+            let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold:?}"));
             return Err(error.with_remedy("use --antialias 0.3 or any other number from 0 to 3"));
         }
         if libraries.len() > LIBRARIES {
@@ -112,6 +112,8 @@ impl Work for Scene {
     type Value = u8;
     const VALUES: usize = 3;
     const PROGRAM: &'static str = "povray-farm";
+    /// POV-Ray waits for itself a fifth of a second and more: another one has the core then.
+    const THREADS_FOR_A_CORE: u32 = 2;
 
     fn cut(&self) -> &Cut {
         &self.cut
@@ -133,8 +135,12 @@ impl Work for Scene {
             return Err(error.with_remedy("write the scene to a file: it is read once for each slice"));
         }
         let text = fs::read(&self.path).map_err(|error| {
-            let error = Error::new(ErrorKind::Invalid, format!("reading {}: {error}", self.path.display()));
-            error.with_remedy("name a POV-Ray scene that you may read")
+            let unread = Error::new(ErrorKind::Invalid, format!("reading {}", self.path.display()));
+            let unread = match error.raw_os_error() {
+                Some(errno) => unread.with_os(errno),
+                None => unread,
+            };
+            unread.with_remedy("name a POV-Ray scene that you may read")
         })?;
         if let Some(library) = self.libraries.iter().find(|library| !library.is_dir()) {
             let error = Error::new(ErrorKind::Invalid, format!("looking for includes in {}", library.display()));
@@ -142,7 +148,8 @@ impl Work for Scene {
         }
         self.gamma = assumed_gamma(&String::from_utf8_lossy(&text));
         scratch::sweep();
-        Ok(())
+        // Every thread of this node would say that there can be none.
+        Scratch::new().map(drop)
     }
 
     fn pack(&self, message: &mut Message) -> Result<()> {
@@ -186,7 +193,7 @@ impl Work for Scene {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(lines.finish(rows, &rendering.picture()?)?)
+        Ok(lines.finish(rows, rendering.picture()?)?)
     }
 
     fn paint(&self, values: &[u8]) -> Vec<u8> {

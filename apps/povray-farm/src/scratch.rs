@@ -43,10 +43,7 @@ impl Scratch {
     fn new_in(all: &Path) -> Result<Scratch> {
         let mut made = (0u32..).map(|number| Scratch::make(all.join(format!("{PREFIX}{}-{number}", process::id()))));
         let made = made.find_map(io::Result::transpose).unwrap_or_else(|| Err(AlreadyExists.into()));
-        made.map_err(|error| {
-            Error::new(ErrorKind::System, format!("creating a folder in {}: {error}", all.display()))
-                .with_remedy(REMEDY)
-        })
+        made.map_err(|error| Error::io(format!("creating a folder in {}", all.display()), &error).with_remedy(REMEDY))
     }
 
     /// `None` if the folder is somebody else's, or somebody sweeps it away just now.

@@ -63,9 +63,14 @@ struct Block<'a> {
 impl StateFile {
     /// Will read the file at `path`, which need not be there yet, about `rows` of a picture.
     pub fn new(path: PathBuf, rows: Range<u32>, width: u32, gamma: f64) -> StateFile {
-        let pixels = vec![0; rows.len() * width as usize * 3];
+        let (mut pixels, bytes) = (Vec::new(), rows.len() * width as usize * 3);
+        // Without room for them nobody looks on, and the picture comes all the same.
+        let is_strange = pixels.try_reserve_exact(bytes).is_err();
+        if !is_strange {
+            pixels.resize(bytes, 0);
+        }
         let lines = Lines { filled: vec![0; rows.len()], complete: Vec::new(), rows, width, gamma, pixels };
-        StateFile { path, file: None, pending: Vec::new(), is_past_head: false, is_strange: false, lines }
+        StateFile { path, file: None, pending: Vec::new(), is_past_head: false, is_strange, lines }
     }
 
     /// Lines that were finished since the last call: runs of rows with their pixels of three bytes.
@@ -74,7 +79,7 @@ impl StateFile {
             self.file = File::open(&self.path).ok();
         }
         // A file that cannot be read is one more of those that do not look like a state file.
-        if let Some(file) = &mut self.file {
+        if let Some(file) = self.file.as_mut().filter(|_| !self.is_strange) {
             self.is_strange |= file.read_to_end(&mut self.pending).is_err();
         }
         self.understand();

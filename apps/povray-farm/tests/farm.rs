@@ -1,6 +1,7 @@
 //! The farm as its users run it, with the real POV-Ray: alone, with several nodes, and with a node that dies. The
 //! picture must be that of one whole render, bit for bit, every time.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
@@ -45,14 +46,14 @@ fn farmed(scene: &Path, options: &str) -> (u32, u32, Vec<u8>) {
     pixels(&out)
 }
 
-/// One render of the whole scene by POV-Ray itself.
+/// One render of the whole scene by one thread of POV-Ray itself: with several, two of its renders may differ.
 fn whole(scene: &Path, (width, height): (u32, u32), antialias: &[&str]) -> Vec<u8> {
     let folder = scene.parent().unwrap();
     let out = folder.join("whole.png");
     let mut command = Command::new("povray");
     command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", out.display()));
     command.args([format!("+W{width}"), format!("+H{height}"), format!("+L{}", folder.display())]);
-    let output = command.args(["+FN8", "-D", "-J"]).args(antialias).output().unwrap();
+    let output = command.args(["+FN8", "-D", "-J", "+WT1"]).args(antialias).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     pixels(&out).2
 }
@@ -188,25 +189,54 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
 }
 
 /// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe
-/// `gate`.
-fn povray_behind_a_gate(folder: &Folder) {
-    let path = std::env::var_os("PATH").unwrap();
-    let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();
+/// `gate`; as [`povray_that`].
+fn povray_behind_a_gate(folder: &Folder) -> OsString {
     let [gate, started] = ["gate", "started"].map(|name| folder.0.join(name).display().to_string());
     assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
-    let wait = format!("[ \"$1\" = --version ] || {{ echo >> '{started}'; : < '{gate}'; }}");
-    let script = folder.0.join("povray");
-    fs::write(&script, format!("#!/bin/sh\n{wait}\nexec '{}' \"$@\"\n", povray.display())).unwrap();
+    povray_that(folder, &format!("echo >> '{started}'; : < '{gate}'; exec \"$povray\" \"$@\""))
+}
+
+/// A folder with a `povray` that does the `work` as a shell does, instead of a slice. `PATH` with that folder first.
+fn povray_that(folder: &Folder, work: &str) -> OsString {
+    let path = std::env::var_os("PATH").unwrap();
+    let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();
+    let (script, povray) = (folder.0.join("povray"), povray.display());
+    fs::write(&script, format!("#!/bin/sh\npovray='{povray}'\n[ \"$1\" = --version ] && exit\n{work}\n")).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    std::env::join_paths(std::iter::once(folder.0.clone()).chain(std::env::split_paths(&path))).unwrap()
+}
+
+#[test]
+fn a_slice_is_ready_when_its_picture_is() {
+    let folder = Folder::new("farm-ready");
+    let (scene, out) = (scene(&folder, ""), folder.0.join("ready.png"));
+    // It says how it ended when nobody waits for that any more.
+    let path = povray_that(&folder, "\"$povray\" \"$@\"; exit 3");
+    let output = farm(&scene, "--size 97x141 --slices 3 --threads 2", &out).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(pixels(&out) == (97, 141, whole(&scene, (97, 141), &["-A"])));
+}
+
+#[test]
+fn that_povray_was_killed_or_has_no_folder_is_said_once() {
+    let folder = Folder::new("farm-once");
+    let (scene, out) = (scene(&folder, ""), folder.0.join("once.png"));
+    let path = povray_that(&folder, "kill -KILL $$");
+    let killed = farm(&scene, "--size 8x8 --threads 1", &out).env("PATH", path).output().unwrap();
+    let error = String::from_utf8_lossy(&killed.stderr);
+    assert_eq!((killed.status.code(), error.matches("povray was killed").count()), (Some(1), 1), "{error}");
+    assert!(error.contains("no computing thread is left"), "{error}");
+    let missing = farm(&scene, "--size 8x64 --threads 2", &out).env("TMPDIR", folder.0.join("none")).output().unwrap();
+    let error = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!((missing.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+    assert!(error.contains("/none: system error: No such file") && error.contains("TMPDIR"), "{error}");
 }
 
 #[test]
 fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     let folder = Folder::new("farm-parse");
-    povray_behind_a_gate(&folder);
+    let path = povray_behind_a_gate(&folder);
     let (scene, out) = (scene(&folder, "sphere { <0, 0, 0> }"), folder.0.join("parse.png"));
-    let places = std::env::var_os("PATH").unwrap();
-    let path = std::env::join_paths(std::iter::once(folder.0.clone()).chain(std::env::split_paths(&places))).unwrap();
     let file = out.clone();
     let mut job = Application::new("povray-farm-parse", move || {
         let mut command = farm(&scene, "--size 64x512 --slices 16 --threads 1", &file);
@@ -229,6 +259,7 @@ fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     }
     assert_eq!(error.matches("Parse Error: Expected 'numeric expression'").count(), 1, "{error}");
     assert!(error.contains("balls.pov' line 13") && !error.contains("Persistence of Vision"), "{error}");
+    assert!(error.contains("Cannot parse input: invalid argument; correct the scene"), "{error}");
     assert!(!out.exists());
 }
 

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, Failure, counted};
+use user_interface::leader::Purpose;
 use user_interface::patience::{Arrivals, LOOK};
 use user_interface::{Display, Progress, files};
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
 
 fn run(orders: &Orders) -> Result<(), Failure> {
     let node = Node::join()?;
+    let purpose = Purpose::of(&node, "scheduler")?;
     let nodes = orders.nodes.unwrap_or_else(|| node.count());
     // How many there are to be, each of them would take for something else.
     let is_alone = node.number() == FIRST && nodes == 1;
@@ -72,12 +74,19 @@ fn run(orders: &Orders) -> Result<(), Failure> {
         return Err(failure);
     }
     let shop = Arc::new(Shop::open(&node, nodes)?);
-    match if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop).map(|()| None) } {
+    let done =
+        if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop, &purpose).map(|()| None) };
+    match done {
         Ok(summary) => {
             // The others have ended well, whether it can be printed or not.
             let left = node.leave();
             summary.map_or(Ok(()), |text| command_line::say(&text))?;
             Ok(left?)
+        }
+        Err(error) if shop.meeting_is_given_up().unwrap_or(false) => {
+            // The others have given up as well, or are going to: nobody waits for this node.
+            let _ = node.leave();
+            Err(error.into())
         }
         Err(error) => {
             // The others wait for what will not come: this node shall count as lost, not as one that left.
@@ -112,10 +121,11 @@ fn start(shop: &Arc<Shop>, run: fn(&Shop, Process) -> Result<()>) -> Result<Rece
 }
 
 /// Any node but the first. One that is not needed waits for the end.
-fn follow(shop: &Arc<Shop>) -> Result<()> {
+fn follow(shop: &Arc<Shop>, purpose: &Purpose) -> Result<()> {
     if shop.node().number().0 < shop.nodes {
         if !meet(shop)? {
-            return Ok(());
+            // Or ran another program: whoever was there then knows.
+            return if purpose.has_met_leader() { purpose.check() } else { Ok(()) };
         }
         for result in start(shop, process::run)? {
             result?;
@@ -124,20 +134,26 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
     wait_for_the_end(shop)
 }
 
-/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false`
-/// if the first one has left: it was ordered what cannot be done, and has said so.
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. When one
+/// has waited long enough all others have, too. `false` if the first one has left: it was ordered what cannot be done,
+/// and has said so.
 fn meet(shop: &Shop) -> Result<bool> {
     let mut there = shop.patience.joined();
     let mut arrivals = Arrivals::within(default_timeout());
     loop {
-        let error = match shop.meeting.wait(LOOK.min(default_timeout())) {
-            Err(error) if error.kind() == ErrorKind::Timeout => error,
+        match shop.meeting.wait(LOOK.min(default_timeout())) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {}
             met => return met.map(|_| true),
-        };
-        if shop.node().state(FIRST)? == NodeState::Left {
+        }
+        let first_has_left = shop.node().state(FIRST)? == NodeState::Left;
+        let now = shop.patience.joined();
+        // After that look: whoever gives up says so before it leaves.
+        if shop.meeting_is_given_up()? {
+            return Err(not_all_came(now, shop.nodes));
+        }
+        if first_has_left {
             return Ok(false);
         }
-        let now = shop.patience.joined();
         if now == shop.nodes {
             // Whoever has not come yet is stopped.
             shop.patience.check()?;
@@ -145,9 +161,17 @@ fn meet(shop: &Shop) -> Result<bool> {
             there = now;
             arrivals.go_on();
         } else if arrivals.are_overdue(shop.node(), shop.nodes) {
-            let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));
-            return Err(error.context(came).with_remedy(format!("start the others, or use --nodes {now}")));
+            shop.give_up_meeting()?;
+            return Err(not_all_came(now, shop.nodes));
         }
+    }
+}
+
+fn not_all_came(now: u32, nodes: u32) -> Error {
+    let error = Error::new(ErrorKind::Timeout, format!("{now} of {} came", counted(nodes.into(), "node")));
+    match now < nodes {
+        true => error.with_remedy(format!("start the others, or use --nodes {now}")),
+        false => error.with_remedy("start them all again: some had waited too long for the others before"),
     }
 }
 

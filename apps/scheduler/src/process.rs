@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use deck::Result;
 use deck::shared::Counter;
+use user_interface::memory;
 
 use crate::queue::Queue;
-use crate::report::{Done, Report};
+use crate::report::{self, Done, Report, room};
 use crate::shop::Shop;
 #[cfg(test)]
 use crate::task::QUEUES;
@@ -74,39 +75,52 @@ pub fn run(shop: &Shop, process: Process) -> Result<()> {
     let tasks = shop.tasks()?;
     // A producer has all that it will hand out before it begins: arrival times are not modelled.
     let input: Vec<Task> = match process {
-        Process::Producer(number) => Task::all_of(number, tasks).collect(),
+        Process::Producer(number) => {
+            let mut input = room(tasks as usize, &format!("the tasks of {process}"))?;
+            input.extend(Task::all_of(number, tasks));
+            input
+        }
         Process::Consumer(_) => Vec::new(),
     };
+    // Of two consumers each takes about half. Before the start: whoever has no room for it has not begun.
+    let mut done = room(tasks as usize, &told_of(process))?;
     let queues = shop.queues()?;
     patience.wait(|time| shop.start.wait(time))?;
     let began = Instant::now();
-    let done = match process {
-        Process::Producer(_) => produce(queues, &shop.arrived, &input)?,
-        Process::Consumer(number) => consume(shop, queues, number as usize, tasks * u64::from(OF_A_KIND))?,
-    };
+    match process {
+        Process::Producer(_) => produce(queues, &shop.arrived, &input, &mut done)?,
+        Process::Consumer(_) => consume(shop, queues, process, tasks * u64::from(OF_A_KIND), &mut done)?,
+    }
     let report = Report { process, time: began.elapsed(), done };
     patience.wait(|time| shop.finish.wait(time))?;
-    let mut message = node.message();
+    let mut message = node.message_with_capacity(report.bytes())?;
     report.pack(&mut message)?;
     patience.wait(|time| reports.post_shared(&message, time))
 }
 
-fn produce(queues: &[Queue], arrived: &Counter, input: &[Task]) -> Result<Vec<Done>> {
-    let mut done = Vec::with_capacity(input.len());
+/// What the list is for that a report tells.
+fn told_of(process: Process) -> String {
+    format!("what {process} did")
+}
+
+fn produce(queues: &[Queue], arrived: &Counter, input: &[Task], done: &mut Vec<Done>) -> Result<()> {
     for task in input {
         let queue = task.priority();
         let place = queues[queue].put(&task.bytes())?;
         arrived.add(1)?;
         done.push(Done { queue, place, task: *task });
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Rounds through the queues until all tasks have arrived and none is left.
-fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec<Done>> {
-    let all = i64::try_from(all).unwrap_or(i64::MAX);
-    let (mut done, mut rounds) = (Vec::new(), 0);
+fn consume(shop: &Shop, queues: &[Queue], process: Process, all: u64, done: &mut Vec<Done>) -> Result<()> {
+    let (number, all) = (process.number() as usize, i64::try_from(all).unwrap_or(i64::MAX));
+    let mut rounds = 0;
     loop {
+        if done.capacity() - done.len() < ROUND.iter().sum() {
+            memory::grow(done, ROUND.iter().sum(), &told_of(process), report::FEWER)?;
+        }
         keep_step(shop, number, rounds)?;
         // Before the queues are looked at: what arrived until now is in them, or was taken.
         let seen = shop.arrived.read()?;
@@ -122,7 +136,7 @@ fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec
         } else if seen == all {
             // Nobody waits for this one any more.
             shop.rounds[number].add(all)?;
-            return Ok(done);
+            return Ok(());
         } else {
             shop.patience.wait(|time| shop.arrived.wait_for(seen + 1, time))?;
         }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use deck::{Error, ErrorKind, Message, Result};
+use user_interface::memory;
 
 use crate::process::{OF_A_KIND, PROCESSES, Process};
 use crate::task::{QUEUES, Task};
@@ -32,11 +33,31 @@ pub struct Report {
 
 /// Words in front of what was done.
 const HEAD: usize = 3;
+/// Words for each task that was done.
+const WORDS: usize = 3;
+/// Tasks that are packed at a time.
+const AT_ONCE: usize = 1024;
+
+/// What to do where tasks need more memory than there is.
+pub const FEWER: &str = "use fewer --tasks";
+
+/// An empty list with room for `count` values, a certain number for each task.
+///
+/// # Errors
+/// [`ErrorKind::NoMemory`].
+pub fn room<T>(count: usize, what: &str) -> Result<Vec<T>> {
+    memory::room(count, what, FEWER)
+}
 
 impl Report {
     /// How many tasks it wrote into the segment of each queue, or read from there.
     pub fn accesses(&self) -> [usize; QUEUES] {
         std::array::from_fn(|queue| self.done.iter().filter(|done| done.queue == queue).count())
+    }
+
+    /// How many bytes it takes in a message.
+    pub fn bytes(&self) -> usize {
+        (HEAD + WORDS * self.done.len()) * size_of::<u64>()
     }
 
     /// Packs it into a message.
@@ -47,32 +68,41 @@ impl Report {
         let time = u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX);
         let head = [u64::from(self.process.number()), time, self.done.len() as u64];
         message.pack(&head)?;
-        let done = self.done.iter().flat_map(|done| [done.queue as u64, done.place, done.task.to_word()]);
-        message.pack(&done.collect::<Vec<u64>>())
+        let mut words = [[0; WORDS]; AT_ONCE];
+        self.done.chunks(AT_ONCE).try_for_each(|some| {
+            let some = some.iter().map(|done| [done.queue as u64, done.place, done.task.to_word()]);
+            let count = words.iter_mut().zip(some).map(|(words, done)| *words = done).count();
+            message.pack(words[..count].as_flattened())
+        })
     }
 
     /// Reads it from a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Type`], [`ErrorKind::Truncated`] or [`ErrorKind::Corrupt`] for a message that is no report.
+    /// [`ErrorKind::Type`], [`ErrorKind::Truncated`] or [`ErrorKind::Corrupt`] for a message that is no report;
+    /// [`ErrorKind::NoMemory`].
     pub fn unpack(message: &mut Message) -> Result<Report> {
         let mut head = [0u64; HEAD];
         message.unpack(&mut head)?;
         let corrupt = || Error::new(ErrorKind::Corrupt, "reading the report of a process");
         let number = u32::try_from(head[0]).ok().filter(|number| *number < PROCESSES).ok_or_else(corrupt)?;
         // The rest of the message bounds the count.
-        let count = usize::try_from(head[2]).ok().filter(|count| *count <= message.size() / 24).ok_or_else(corrupt)?;
-        let mut words = vec![0u64; 3 * count];
-        message.unpack(&mut words)?;
-        let done = words.chunks_exact(3).map(|words| {
-            let queue = usize::try_from(words[0]).ok().filter(|queue| *queue < QUEUES)?;
-            Some(Done { queue, place: words[1], task: Task::from_word(words[2]) })
-        });
-        Ok(Report {
-            process: Process::from_number(number),
-            time: Duration::from_nanos(head[1]),
-            done: done.collect::<Option<_>>().ok_or_else(corrupt)?,
-        })
+        let count = usize::try_from(head[2])
+            .ok()
+            .filter(|count| *count <= message.size() / (WORDS * size_of::<u64>()))
+            .ok_or_else(corrupt)?;
+        let process = Process::from_number(number);
+        let mut done = room(count, &format!("the report of {process}"))?;
+        let mut words = [[0u64; WORDS]; AT_ONCE];
+        while done.len() < count {
+            let some = &mut words[..AT_ONCE.min(count - done.len())];
+            message.unpack(some.as_flattened_mut())?;
+            for &mut [queue, place, task] in some {
+                let queue = usize::try_from(queue).ok().filter(|queue| *queue < QUEUES).ok_or_else(corrupt)?;
+                done.push(Done { queue, place, task: Task::from_word(task) });
+            }
+        }
+        Ok(Report { process, time: Duration::from_nanos(head[1]), done })
     }
 }
 
@@ -89,34 +119,48 @@ pub fn write_history(reports: &[Report], file: &mut dyn Write) -> io::Result<()>
     })
 }
 
+fn is_producer(process: Process) -> bool {
+    matches!(process, Process::Producer(_))
+}
+
+fn is_consumer(process: Process) -> bool {
+    matches!(process, Process::Consumer(_))
+}
+
+fn room_to_check<T>(count: usize) -> Result<Vec<T>> {
+    room(count, "checking the reports")
+}
+
 /// Checks that every task of every producer ran once, and that each queue gave out in the order in which it took in.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`] saying what is not so: then there is a bug in this program or in DECK.
+/// [`ErrorKind::Corrupt`] saying what is not so: then there is a bug in this program or in DECK;
+/// [`ErrorKind::NoMemory`].
 pub fn check(reports: &[Report], tasks: u64) -> Result<()> {
     let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, what).with_remedy("report it: this is a bug"));
     let of = |is_wanted: fn(Process) -> bool| reports.iter().filter(move |report| is_wanted(report.process));
-    let mut ran: Vec<Task> = Vec::new();
+    let mut ran: Vec<Task> = room_to_check(of(is_consumer).map(|report| report.done.len()).sum())?;
     for queue in 0..QUEUES {
+        let in_it = |report: &Report| report.done.iter().filter(|done| done.queue == queue).count();
         // The task at each place of the queue's order.
-        let mut put_in: Vec<(u64, Task)> = Vec::new();
-        for report in of(|process| matches!(process, Process::Producer(_))) {
-            let own: Vec<&Done> = report.done.iter().filter(|done| done.queue == queue).collect();
-            if !own.is_sorted_by_key(|done| done.task.number) || !own.is_sorted_by_key(|done| done.place) {
+        let mut put_in: Vec<(u64, Task)> = room_to_check(of(is_producer).map(in_it).sum())?;
+        for report in of(is_producer) {
+            let own = || report.done.iter().filter(|done| done.queue == queue);
+            if !own().is_sorted_by_key(|done| done.task.number) || !own().is_sorted_by_key(|done| done.place) {
                 return wrong(format!("{} put tasks into queue {queue} in another order than its own", report.process));
             }
-            put_in.extend(own.iter().map(|done| (done.place, done.task)));
+            put_in.extend(own().map(|done| (done.place, done.task)));
         }
-        let mut taken: Vec<(u64, Task)> = Vec::new();
-        for report in of(|process| matches!(process, Process::Consumer(_))) {
-            let own: Vec<&Done> = report.done.iter().filter(|done| done.queue == queue).collect();
-            if !own.is_sorted_by_key(|done| done.place) {
+        let mut taken: Vec<(u64, Task)> = room_to_check(of(is_consumer).map(in_it).sum())?;
+        for report in of(is_consumer) {
+            let own = || report.done.iter().filter(|done| done.queue == queue);
+            if !own().is_sorted_by_key(|done| done.place) {
                 return wrong(format!(
                     "{} took tasks out of queue {queue} in another order than it held",
                     report.process
                 ));
             }
-            taken.extend(own.iter().map(|done| (done.place, done.task)));
+            taken.extend(own().map(|done| (done.place, done.task)));
         }
         put_in.sort_unstable();
         taken.sort_unstable();

@@ -32,6 +32,8 @@ pub struct Shop {
     pub rounds: Vec<Counter>,
     /// 1 when everything was checked.
     pub ended: Counter,
+    /// Nodes that have given up waiting at the meeting.
+    gave_up: Counter,
     tasks: Counter,
     queues: OnceLock<Vec<Queue>>,
 }
@@ -54,6 +56,7 @@ impl Shop {
                 .map(|consumer| Counter::open(node, &format!("rounds of consumer {consumer}")))
                 .collect::<Result<_>>()?,
             ended: Counter::open(node, "ended")?,
+            gave_up: Counter::open(node, "gave up the meeting")?,
             tasks: Counter::open(node, "tasks of a producer")?,
             queues: OnceLock::new(),
         })
@@ -62,6 +65,22 @@ impl Shop {
     /// This node.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// Not all have come to the meeting in time: now nobody waits there any more.
+    ///
+    /// # Errors
+    /// Those of [`Counter::add`].
+    pub fn give_up_meeting(&self) -> Result<()> {
+        self.gave_up.add(1).map(drop)
+    }
+
+    /// Whether a node has given up waiting at the meeting: then nobody gets beyond it.
+    ///
+    /// # Errors
+    /// Those of [`Counter::read`].
+    pub fn meeting_is_given_up(&self) -> Result<bool> {
+        Ok(self.gave_up.read()? > 0)
     }
 
     /// Node 0, before the meeting: how many tasks each producer has.

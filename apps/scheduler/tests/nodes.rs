@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
-#[cfg(debug_assertions)]
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
@@ -332,6 +331,51 @@ fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("1 of 5 nodes came") && stderr.contains("--nodes 1"), "{stderr}");
+}
+
+#[test]
+fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
+    let folder = Folder::new("scheduler-absent");
+    let job = format!("scheduler-absent-{}", std::process::id());
+    let start = |_| scheduler(&folder, "--nodes 4").env("DECK_JOB", &job).env("DECK_TIMEOUT", "3").spawn().unwrap();
+    let mut nodes = Nodes((0..3).map(start).collect());
+    for node in std::mem::take(&mut nodes.0) {
+        let output = node.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.starts_with("scheduler: 3 of 4 nodes came: timed out; ") && said.contains("--nodes 3"), "{said}");
+    }
+}
+
+#[test]
+fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
+    let folder = Folder::new("scheduler-elsewhere");
+    let job = format!("scheduler-elsewhere-{}", std::process::id());
+    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
+    let lost = scheduler(&folder, "--nodes 3").env("DECK_JOB", &job).spawn().unwrap();
+    // It looks what node 0 is before it comes to the meeting.
+    let meeting = deck::shared::Barrier::open(&other, "meeting", 3).unwrap();
+    while !meeting.wait(Duration::ZERO).is_err_and(|error| error.to_string().contains("2 of 3 have come")) {
+        std::thread::yield_now();
+    }
+    other.leave().unwrap();
+    let output = lost.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+}
+
+#[test]
+fn tasks_for_which_there_is_no_memory_are_refused() {
+    let folder = Folder::new("scheduler-memory");
+    let all = scheduler(&folder, "--tasks 6000000");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
+    // Without it some threads reserve so much that others do not start.
+    let output = limited.env_remove("DECK_JOB").env("MALLOC_ARENA_MAX", "1").output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains(" MiB for ") && said.contains("use fewer --tasks"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use deck::{Node, Result};
 use user_interface::command_line::{Failure, computing_threads, counted, remark, say};
-use user_interface::patience::find_leader;
+use user_interface::leader::Purpose;
 use user_interface::{Display, Subject, Watch, files, watch};
 
 use crate::master::{Master, Outcome, Share};
@@ -15,7 +15,7 @@ use crate::worker::{Crew, MASTER_NODE};
 /// What the user said beyond the work itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Computing threads of this node; otherwise its share of the cores.
+    /// Computing threads of this node; otherwise as many as its share of the cores, or as the work wants of them.
     pub threads: Option<u32>,
     /// Port of the loopback page.
     pub watch: Option<u16>,
@@ -37,9 +37,10 @@ pub fn run<W: Work>(
     save: impl FnOnce(&Outcome<W>) -> Result<()>,
 ) -> std::result::Result<(), Failure> {
     let (node, mut page) = (Node::join()?, None);
+    let purpose = Purpose::of(&node, W::PROGRAM)?;
     let end = match node.number() {
         MASTER_NODE => lead(&node, work, options, &mut page, save),
-        _ => follow::<W>(&node, options),
+        _ => follow::<W>(&node, &purpose, options),
     };
     let left = node.leave();
     watch::close(W::PROGRAM, page, end.and(left))
@@ -61,15 +62,16 @@ fn lead<W: Work>(
     let subject = Subject { title: options.title.to_owned(), what, unit: "slices", size };
     *page = watch::open(W::PROGRAM, "the picture grow", options.watch, subject)?;
     let master = Master::new(node, work)?;
-    let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
+    let crew = Crew::start::<W>(node, &master.mailbox()?, threads::<W>(node, options))?;
     let display = Display::new(W::PROGRAM, page.as_ref());
-    let outcome = master.run(&display, || crew.has_ended());
+    let (outcome, told) = master.run(&display, || crew.has_ended());
     display.end();
-    let crew_end = crew.join();
-    let (outcome, failure) = match (outcome, crew_end) {
-        (Ok(outcome), crew_end) => (outcome, crew_end.err()),
-        (Err(_), Err(cause)) => return Err(cause),
-        (Err(error), Ok(())) => return Err(error),
+    // What a thread failed of is said once.
+    let failure = crew.join().err().filter(|error| !told.contains(&error.to_string()));
+    let (outcome, failure) = match (outcome, failure) {
+        (Ok(outcome), failure) => (outcome, failure),
+        (Err(_), Some(cause)) => return Err(cause),
+        (Err(error), None) => return Err(error),
     };
     save(&outcome)?;
     if let Some(error) = failure {
@@ -79,11 +81,15 @@ fn lead<W: Work>(
 }
 
 /// Any other node: a crew alone.
-fn follow<W: Work>(node: &Node, options: &Options) -> Result<()> {
-    match find_leader(node, MASTER_NODE, &protocol::master_name::<W>())? {
-        Some(master) => Crew::start::<W>(node, &master, computing_threads(node, options.threads))?.join(),
+fn follow<W: Work>(node: &Node, purpose: &Purpose, options: &Options) -> Result<()> {
+    match purpose.find_leader(&protocol::master_name::<W>())? {
+        Some(master) => Crew::start::<W>(node, &master, threads::<W>(node, options))?.join(),
         None => Ok(()),
     }
+}
+
+fn threads<W: Work>(node: &Node, options: &Options) -> u32 {
+    options.threads.unwrap_or_else(|| computing_threads(node, None) * W::THREADS_FOR_A_CORE)
 }
 
 fn shares_line<W: Work>(outcome: &Outcome<W>) -> String {

@@ -86,6 +86,8 @@ pub struct Master<'a, W: Work> {
     lost: BTreeSet<NodeId>,
     /// Why nobody can make the picture, once a worker has found out.
     impossible: Option<Error>,
+    /// Failures of this node's own computing threads, which the user has been told.
+    told: Vec<String>,
     start: Instant,
 }
 
@@ -104,6 +106,7 @@ impl<'a, W: Work> Master<'a, W> {
             workers: Vec::new(),
             lost: BTreeSet::new(),
             impossible: None,
+            told: Vec::new(),
             start: Instant::now(),
         })
     }
@@ -120,7 +123,9 @@ impl<'a, W: Work> Master<'a, W> {
     /// Those of [`Mailbox::retrieve`] on the master's own mail box, [`ErrorKind::Invalid`] if a worker found that
     /// nobody can make the picture, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no
     /// error. In any case the workers are told that there is no more to do.
-    pub fn run(mut self, display: &Display, is_alone: impl Fn() -> bool) -> Result<Outcome<W>> {
+    ///
+    /// Second: the failures of this node's own threads, in their words, that the user has been told on the way.
+    pub fn run(mut self, display: &Display, is_alone: impl Fn() -> bool) -> (Result<Outcome<W>>, Vec<String>) {
         self.tell_progress(display);
         let mut end = Ok(());
         while end.is_ok() && !self.slices.all_finished() {
@@ -128,9 +133,9 @@ impl<'a, W: Work> Master<'a, W> {
         }
         let elapsed = self.start.elapsed();
         self.say_farewell();
-        end?;
         let nodes = self.shares();
-        Ok(Outcome { work: self.work, values: self.values, elapsed, recomputed: self.slices.recomputed(), nodes })
+        let Master { work, values, slices, told, .. } = self;
+        (end.map(|()| Outcome { work, values, elapsed, recomputed: slices.recomputed(), nodes }), told)
     }
 
     /// One retrieve and what follows from it.
@@ -154,7 +159,7 @@ impl<'a, W: Work> Master<'a, W> {
         self.serve_the_idle(display)?;
         if is_alone() && self.workers.iter().all(|worker| worker.mode == Mode::Gone) && !self.slices.all_finished() {
             let error = Error::new(ErrorKind::PeerLost, "no computing thread is left in any node");
-            return Err(error.with_remedy("start the job again"));
+            return Err(error.with_remedy("look why they ended, and start the job again"));
         }
         Ok(())
     }
@@ -178,6 +183,9 @@ impl<'a, W: Work> Master<'a, W> {
                     return Ok(());
                 }
                 display.notice(&format!("a thread of {node} gets no more work: {}", failed.what));
+                if node == self.node.number() {
+                    self.told.push(failed.what);
+                }
                 self.dismiss(worker);
             }
             ToMaster::Lines { worker, slice, rows, is_last } => {
@@ -279,8 +287,8 @@ impl<'a, W: Work> Master<'a, W> {
             let rows = self.work.cut().rows(slice);
             let state = &mut self.workers[worker.0 as usize];
             state.mode = Mode::Busy;
-            let values = vec![W::Value::default(); rows.len() * self.work.cut().width() as usize * W::VALUES];
-            state.part = Part { slice, values, missing: rows.collect() };
+            let count = rows.len() * self.work.cut().width() as usize * W::VALUES;
+            state.part = Part { slice, values: memory::defaults(count, "a slice")?, missing: rows.collect() };
             self.post(worker, protocol::compute(self.node, worker, slice)?, display);
         }
         Ok(())

@@ -18,6 +18,8 @@ pub trait Work: Clone + Send + Sync + 'static {
     const VALUES: usize;
     /// Name of the program, for its messages and mail box. All nodes of a job run the same one.
     const PROGRAM: &'static str;
+    /// Computing threads for each core of a node's share, if the user does not say how many.
+    const THREADS_FOR_A_CORE: u32 = 1;
 
     /// Size and slices.
     fn cut(&self) -> &Cut;

@@ -104,6 +104,13 @@ impl Display {
         }
     }
 
+    /// What the page was told last that the user should know is so no more, and said.
+    pub fn withdraw_notice(&self) {
+        if let Some(canvas) = &self.canvas {
+            canvas.notice("");
+        }
+    }
+
     /// Takes the bar away; the clock of the page stands.
     pub fn end(self) {
         self.bar.finish_and_clear();

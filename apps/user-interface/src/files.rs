@@ -14,18 +14,48 @@ pub use deck_files::are_one;
 /// folder allows ([`deck_files::save`]).
 pub fn save_png(path: &Path, (width, height): (u32, u32), rows: impl Iterator<Item = Vec<u8>>) -> Result<()> {
     save(path, |file| {
-        let mut encoder = png::Encoder::new(file, width, height);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header()?;
-        let mut pixels = writer.stream_writer()?;
-        for row in rows {
-            pixels.write_all(&row)?;
-        }
-        pixels.finish()?;
-        writer.finish()?;
-        Ok(())
+        let mut file = Remembering { file, errno: None };
+        let written = encode(&mut file, (width, height), rows);
+        written.map_err(|error| file.errno.map_or(error, io::Error::from_raw_os_error))
     })
+}
+
+fn encode(file: impl Write, (width, height): (u32, u32), rows: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    let mut pixels = writer.stream_writer()?;
+    for row in rows {
+        pixels.write_all(&row)?;
+    }
+    pixels.finish()?;
+    writer.finish()?;
+    Ok(())
+}
+
+/// A file that knows why it could not be written: of the system's reason `png` keeps the words only.
+struct Remembering<'a> {
+    file: &'a mut dyn Write,
+    errno: Option<i32>,
+}
+
+impl Remembering<'_> {
+    fn remember<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|error| self.errno = error.raw_os_error())
+    }
+}
+
+impl Write for Remembering<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.file.write(bytes);
+        self.remember(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.file.flush();
+        self.remember(done)
+    }
 }
 
 /// Writes a file with whatever `write` gives to it.
@@ -103,6 +133,16 @@ mod tests {
         fs::write(&path, "old").unwrap();
         assert!(save_png(&path, (60, 40), std::iter::once(vec![0; 180])).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_picture_for_which_there_is_no_room_is_told_as_any_other_file() {
+        let full = Path::new("/dev/full");
+        let rows = || std::iter::repeat_with(|| (0..=255).cycle().take(3 * 600).collect::<Vec<u8>>()).take(400);
+        let picture = save_png(full, (600, 400), rows()).unwrap_err();
+        let bytes = save(full, |file| rows().try_for_each(|row| file.write_all(&row))).unwrap_err();
+        assert_eq!(picture.os_error(), Some(28), "{picture}");
+        assert_eq!(picture.to_string(), bytes.to_string());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `watch` | the page of `--watch` |
 //! | `files` | results that appear whole or not at all |
 //! | `memory` | memory for what the user has asked for |
+//! | `leader` | what node 0 runs, and its mail box |
 //! | `patience` | waiting for other nodes: for one that is stopped, not for one that is gone |
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@
 pub mod command_line;
 mod display;
 pub mod files;
+pub mod leader;
 pub mod memory;
 pub mod patience;
 mod terminal;

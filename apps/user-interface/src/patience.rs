@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, MailboxClone, Node, NodeId, NodeState, Result};
+use deck::{ErrorKind, Node, NodeId, NodeState, Result};
 
 /// How long a wait goes on without looking at the nodes.
 pub const LOOK: Duration = Duration::from_millis(250);
@@ -54,30 +54,6 @@ impl Arrivals {
     }
 }
 
-/// The mail box `name` of node `leader`, which makes it soon after it has joined; `None` if it has been and gone: the
-/// others were faster. Waits for `DECK_TIMEOUT`, not counted while that node is stopped.
-///
-/// # Errors
-/// [`ErrorKind::PeerLost`] if the node died, [`ErrorKind::Timeout`] if there is no such mail box in time.
-pub fn find_leader(node: &Node, leader: NodeId, name: &str) -> Result<Option<MailboxClone>> {
-    let mut arrivals = Arrivals::within(deck::default_timeout());
-    loop {
-        let error = match node.clone_mailbox(name, LOOK.min(arrivals.within)) {
-            Ok(mailbox) => return Ok(Some(mailbox)),
-            Err(error) => error,
-        };
-        match (node.state(leader), error.kind()) {
-            (Ok(NodeState::Left), _) | (_, ErrorKind::Closed) => return Ok(None),
-            (Ok(NodeState::Lost), _) => {
-                let lost = Error::new(ErrorKind::PeerLost, format!("looking for mail box {name:?}"));
-                return Err(lost.with_peer(leader).with_remedy("start the job again"));
-            }
-            (_, ErrorKind::Timeout) if !arrivals.are_overdue(node, leader.0 + 1) => {}
-            _ => return Err(error.with_peer(leader)),
-        }
-    }
-}
-
 /// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says
 /// that there is nobody to wait for.
 ///
@@ -95,6 +71,8 @@ pub fn wait<T>(check: impl Fn() -> Result<()>, mut wait: impl FnMut(Duration) ->
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+
+    use deck::Error;
 
     use super::*;
 

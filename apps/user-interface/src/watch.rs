@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, NodeId, Result};
+use deck::{Error, NodeId, Result};
 use deck_http::{Answer, Request, Server};
 use serde_json::{Value, json};
 
@@ -116,10 +116,10 @@ impl Watch {
     /// Serves the page at a port of 127.0.0.1 from a thread of its own; port 0 takes a free one.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if the port is taken.
+    /// [`deck::ErrorKind::System`] if the port is taken.
     fn start(port: u16, subject: Subject) -> Result<Watch> {
         let server = Server::bind(port).map_err(|error| {
-            Error::new(ErrorKind::System, format!("serving the page at port {port}: {error}"))
+            Error::io(format!("serving the page at port {port}"), &error)
                 .with_remedy("use --watch 0 to take a free port")
         })?;
         let port = server.port();
@@ -188,7 +188,7 @@ impl Watch {
 /// picture grow".
 ///
 /// # Errors
-/// [`ErrorKind::System`] if the port is taken.
+/// [`deck::ErrorKind::System`] if the port is taken.
 pub fn open(program: &str, happens: &str, port: Option<u16>, subject: Subject) -> Result<Option<Watch>> {
     let watch = port.map(|port| Watch::start(port, subject)).transpose()?;
     if let Some(watch) = &watch {
@@ -292,6 +292,8 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
+    use deck::ErrorKind;
+
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpStream;
