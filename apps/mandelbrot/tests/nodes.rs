@@ -4,9 +4,9 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
+use deck_testkit::application::{Application, Folder, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
 use deck_testkit::see::deck;
 
 fn mandelbrot(options: &str, counts: &Path) -> Command {
@@ -158,17 +158,8 @@ fn wait_for_slices_of(address: &str, nodes: &[u32]) {
 #[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
     let folder = Folder::new("mandelbrot-elsewhere");
-    let (job, counts) = (format!("mandelbrot-elsewhere-{}", std::process::id()), folder.0.join("lost.bin"));
-    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
-    let lost = mandelbrot("--size 9x9", &counts).env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().unwrap();
-    while other.count() < 2 {
-        std::thread::yield_now();
-    }
-    other.leave().unwrap();
-    let output = lost.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+    let counts = folder.0.join("lost.bin");
+    expect_nothing_made_elsewhere(&mut mandelbrot("--size 9x9", &counts));
     assert!(!counts.exists());
 }
 

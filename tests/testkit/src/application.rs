@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use deck::{Door, Node};
+use deck_sync::atomic::{AtomicU32, Ordering};
+
 use crate::Chance;
 use crate::job::repeat;
 use crate::leftovers::{JOB_MARK, kill_orphans};
@@ -35,6 +38,26 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// An application that comes to the job of another program, which leaves, says so and that nothing was made.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn expect_nothing_made_elsewhere(application: &mut Command) {
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    let job = format!("deck-elsewhere-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
+    let other = Node::join_by(Door::Named(job.clone())).expect("a job");
+    let lost = application.env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().expect("it starts");
+    while other.count() < 2 {
+        std::thread::yield_now();
+    }
+    other.leave().expect("it leaves in order");
+    let output = lost.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
 }
 
 /// Nodes of one application in a job of its own. They end when the test ends, however it ends; a watchdog ends those

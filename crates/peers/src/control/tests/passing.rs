@@ -54,20 +54,38 @@ fn a_heap_that_another_node_of_the_process_has_is_passed_again_by_one_that_never
     assert!(one.heap_of(third.number).is_none());
 }
 
+/// A node that has met another one, played by hand, which asks for a ring; the descriptor of its heap was left behind
+/// on the way.
+struct Asked {
+    broker: Broker,
+    one: Arc<Membership>,
+    control: Control,
+    other: Arc<Membership>,
+    asking: Socket,
+    hello: Frame,
+}
+
+impl Asked {
+    fn for_a_ring(request: u64) -> Asked {
+        let broker = Broker::start("test", 2).unwrap();
+        let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+        let mut control = Control::new(&one).unwrap();
+        let (ours, theirs) = pair().unwrap();
+        control.introduced(&one, other.number, other.seat, ours);
+        let asking = Socket::new(theirs);
+        let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
+        let hello = Frame::Hello { number, seat, process: 0 };
+        asking.send(&hello, None).unwrap();
+        asking.send(&Frame::RingRequest { request, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
+        control.serve_peer(&one, other.number, TURN);
+        assert_eq!(control.put_off.len(), 1);
+        Asked { broker, one, control, other, asking, hello }
+    }
+}
+
 #[test]
 fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten() {
-    let broker = Broker::start("test", 2).unwrap();
-    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
-    let mut control = Control::new(&one).unwrap();
-    let (ours, theirs) = pair().unwrap();
-    control.introduced(&one, other.number, other.seat, ours);
-    let asking = Socket::new(theirs);
-    let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
-    // As if the descriptor had been left behind on the way.
-    asking.send(&Frame::Hello { number, seat, process: 0 }, None).unwrap();
-    asking.send(&Frame::RingRequest { request: 0, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
-    control.serve_peer(&one, other.number, TURN);
-    assert_eq!(control.put_off.len(), 1);
+    let Asked { broker: _broker, one, mut control, other, asking, .. } = Asked::for_a_ring(0);
     drop(asking);
     let peer = one.peers.lock().unwrap()[&other.number].clone();
     wait_for_the_end(peer.socket().unwrap());
@@ -77,16 +95,7 @@ fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten(
 
 #[test]
 fn who_asks_for_a_ring_is_told_if_there_is_no_room_for_its_heap_for_long() {
-    let broker = Broker::start("test", 2).unwrap();
-    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
-    let mut control = Control::new(&one).unwrap();
-    let (ours, theirs) = pair().unwrap();
-    control.introduced(&one, other.number, other.seat, ours);
-    let asking = Socket::new(theirs);
-    let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
-    let hello = Frame::Hello { number, seat, process: 0 };
-    asking.send(&hello, None).unwrap();
-    asking.send(&Frame::RingRequest { request: 7, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
+    let Asked { broker: _broker, one, mut control, other, asking, hello } = Asked::for_a_ring(7);
     let soon = Deadline::after(Duration::from_secs(30));
     let refused = loop {
         assert!(!soon.has_passed(), "nobody says anything");
