@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(debug_assertions)]
 use deck_testkit::application::Application;
-use deck_testkit::application::Folder;
+use deck_testkit::application::{Folder, expect_nothing_made_elsewhere};
 #[cfg(debug_assertions)]
 use deck_testkit::see::deck;
 use optisci::import::{self, Format, Input};
@@ -350,19 +350,12 @@ fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
 #[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
     let folder = Folder::new("scheduler-elsewhere");
-    let job = format!("scheduler-elsewhere-{}", std::process::id());
-    let other = deck::Node::join_by(deck::Door::Named(job.clone())).unwrap();
-    let lost = scheduler(&folder, "--nodes 3").env("DECK_JOB", &job).spawn().unwrap();
     // It looks what node 0 is before it comes to the meeting.
-    let meeting = deck::shared::Barrier::open(&other, "meeting", 3).unwrap();
-    while !meeting.wait(Duration::ZERO).is_err_and(|error| error.to_string().contains("2 of 3 have come")) {
-        std::thread::yield_now();
-    }
-    other.leave().unwrap();
-    let output = lost.wait_with_output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("node 0") && said.contains("nothing was made") && said.contains("DECK_JOB"), "{said}");
+    let has_come = |job: &deck::Node| {
+        let meeting = deck::shared::Barrier::open(job, "meeting", 3).unwrap();
+        meeting.wait(Duration::ZERO).is_err_and(|error| error.to_string().contains("2 of 3 have come"))
+    };
+    expect_nothing_made_elsewhere(&mut scheduler(&folder, "--nodes 3"), has_come);
 }
 
 #[test]

@@ -13,8 +13,7 @@ const SMALLER: &str = "choose a smaller --size";
 /// # Errors
 /// [`ErrorKind::NoMemory`].
 pub fn defaults<T: Clone + Default>(count: usize, what: &str) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(count).map_err(|_| lacking::<T>(count, what, SMALLER))?;
+    let mut values = room(count, what, SMALLER)?;
     values.resize(count, T::default());
     Ok(values)
 }

@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use crate::{Error, Result, signals, uncancelled};
+use crate::{Error, Result, signals};
 
 /// How long the end of a service is waited for.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Running {
             && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout)
         {
             // It may have panicked, which it has told by then.
-            let _ = uncancelled(|| self.thread.join());
+            let _ = self.thread.join();
         }
     }
 }

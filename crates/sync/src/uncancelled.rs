@@ -9,6 +9,7 @@ use libc::c_int;
 /// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
 const DISABLE: c_int = 1;
 
+// SAFETY: of the C library, as declared in pthread.h: whoever calls it may give any state, and NULL or a place for one.
 unsafe extern "C" {
     safe fn pthread_setcancelstate(state: c_int, before: Option<&mut c_int>) -> c_int;
 }

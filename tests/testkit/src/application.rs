@@ -40,17 +40,18 @@ impl Drop for Folder {
     }
 }
 
-/// An application that comes to the job of another program, which leaves, says so and that nothing was made.
+/// An application that comes to the job of another program, which leaves when it `has_come`, says so and that nothing
+/// was made.
 ///
 /// # Panics
 /// If it does not.
 #[track_caller]
-pub fn expect_nothing_made_elsewhere(application: &mut Command) {
+pub fn expect_nothing_made_elsewhere(application: &mut Command, has_come: impl Fn(&Node) -> bool) {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("deck-elsewhere-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
     let other = Node::join_by(Door::Named(job.clone())).expect("a job");
     let lost = application.env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().expect("it starts");
-    while other.count() < 2 {
+    while !has_come(&other) {
         std::thread::yield_now();
     }
     other.leave().expect("it leaves in order");

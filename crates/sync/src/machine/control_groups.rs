@@ -13,8 +13,9 @@ use super::told::told;
 /// A group of version 2 is among them whether or not `controller` is switched on there: files that are not there limit
 /// nothing.
 pub fn folders(controller: &str) -> impl Iterator<Item = PathBuf> + use<> {
-    // A kernel without control groups has no such file, and no limits.
-    folders_of(&told("/proc/self/cgroup").unwrap_or_default(), controller).into_iter()
+    // A kernel without control groups has no such file, and no limits. `/proc/self` tells less once the first thread
+    // has ended.
+    folders_of(&told("/proc/thread-self/cgroup").unwrap_or_default(), controller).into_iter()
 }
 
 /// As [`folders`], for a process whose groups are `told`, a line each: `NUMBER:CONTROLLERS:PATH`. Version 2 names no
