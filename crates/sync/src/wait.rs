@@ -18,6 +18,7 @@ pub(crate) mod alarm;
 pub(crate) mod away;
 pub(crate) mod habit;
 pub(crate) mod order;
+pub(crate) mod pace;
 pub(crate) mod patience;
 #[cfg(not(loom))]
 pub(crate) mod sleepers;
@@ -240,7 +241,7 @@ struct Limits {
 impl Limits {
     /// From the begin of a wait on.
     fn of_a_wait() -> Limits {
-        Limits { spinning: spin::limit_ns(), yielding: YIELD }
+        Limits { spinning: spin::limit_ns(), yielding: pace::times_as_known() * YIELD }
     }
 }
 

@@ -26,14 +26,12 @@
 //! that its partner does so at the same time.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use crate::crowd::Crowd;
 use crate::wait::away::{self, Away};
 use crate::wait::habit::{Doubt, Habit, Looking};
-use crate::wait::order;
 use crate::wait::spot::Spot;
-use crate::wait::{Waiting, Whereabouts};
+use crate::wait::{Waiting, Whereabouts, order, pace};
 
 /// How many nanoseconds a thread looks if the others seem to run: before it gives its core away, and each time it is
 /// back. Time and not a number of looks: one at many rings takes as long as several at one.
@@ -53,8 +51,8 @@ const TRY_AGAIN: u64 = 200_000;
 /// To look shortly costs the others little, and an answer that comes so soon is of a partner that runs and looks, too:
 /// those come in series.
 const TRY_SHORTLY: u64 = 50_000;
-/// How long a thread may go on without ever giving its core away.
-const TURN: Duration = Duration::from_millis(1);
+/// How long a thread may go on without ever giving its core away; also on a slow core, for the sake of the others.
+const TURN: u64 = 1_000_000;
 
 /// Looks before a wait has read the clock and asked who else is there: an answer that is on its way is there before
 /// that.
@@ -146,24 +144,30 @@ pub(crate) struct Patience {
     learns: Option<Looking>,
     /// Where this thread is, if others are called there.
     spot: Option<Spot>,
+    /// How many times as long as usual everything takes ([`pace`]), and is looked for.
+    slow: u64,
 }
 
 impl Patience {
     /// A wait that begins now, for those who are there.
     pub fn at(now_ns: u64, whereabouts: Whereabouts) -> Patience {
+        Patience::at_pace(pace::times(now_ns), now_ns, whereabouts)
+    }
+
+    fn at_pace(slow: u64, now_ns: u64, whereabouts: Whereabouts) -> Patience {
         // Whoever looks without a clock does not know when its turn is over.
         AT_ONCE.set(WAITS_AT_ONCE);
         GIVES_WAY.set(if whereabouts == Whereabouts::Here { WAITS_AT_ONCE } else { 0 });
         let mut habit = HABIT.get();
-        let mut patience = Patience { until_ns: now_ns, learns: None, spot: None };
-        if now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64 {
+        let mut patience = Patience { until_ns: now_ns, learns: None, spot: None, slow };
+        if now_ns.saturating_sub(habit.turn_began) > TURN {
             habit.turn_began = now_ns;
         } else {
             match whereabouts {
-                Whereabouts::Unknown if habit.long.is_to_look(now_ns, TRY_AGAIN) => {
+                Whereabouts::Unknown if habit.long.is_to_look(now_ns, slow * TRY_AGAIN) => {
                     patience.look(now_ns, Looking::Long)
                 }
-                Whereabouts::Unknown if habit.short.is_to_look(now_ns, TRY_SHORTLY) => {
+                Whereabouts::Unknown if habit.short.is_to_look(now_ns, slow * TRY_SHORTLY) => {
                     patience.look(now_ns, Looking::Short)
                 }
                 known => patience.go_by(now_ns, known),
@@ -175,7 +179,7 @@ impl Patience {
 
     fn look(&mut self, now_ns: u64, looking: Looking) {
         let time = if matches!(looking, Looking::Short) { SHORT } else { LONG };
-        (self.until_ns, self.learns) = (now_ns + time, Some(looking));
+        (self.until_ns, self.learns) = (now_ns + self.slow * time, Some(looking));
     }
 
     /// What is known teaches nothing.
@@ -185,7 +189,7 @@ impl Patience {
             Whereabouts::Here => 0,
             Whereabouts::Elsewhere => ELSEWHERE,
         };
-        (self.until_ns, self.learns) = (now_ns + more, None);
+        (self.until_ns, self.learns) = (now_ns + self.slow * more, None);
     }
 
     /// True if it ends now: the core is given away.
@@ -196,7 +200,7 @@ impl Patience {
         }
         let Some(spot) = self.spot else { return true };
         self.look_in_vain();
-        now_ns >= self.until_ns + UNTIL_CALLED || is_wanted(crowd, spot)
+        now_ns >= self.until_ns + self.slow * UNTIL_CALLED || is_wanted(crowd, spot)
     }
 
     fn look_in_vain(&mut self) {
@@ -215,10 +219,10 @@ impl Patience {
         let mut habit = HABIT.get();
         habit.turn_began = now_ns;
         self.until_ns = now_ns;
-        if away_ns > TURN.as_nanos() as u64 / 2 {
+        if away_ns > TURN / 2 {
             habit.long = Doubt::NONE;
             self.look(now_ns, Looking::Long);
-        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look(now_ns, TRY_AGAIN) {
+        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look(now_ns, self.slow * TRY_AGAIN) {
             self.look(now_ns, Looking::Again);
         }
         HABIT.set(habit);
@@ -286,22 +290,25 @@ mod tests {
         }
     }
 
-    const TURN_NS: u64 = TURN.as_nanos() as u64;
+    /// On a core as fast as usual.
+    fn at(now: u64, whereabouts: Whereabouts) -> Patience {
+        Patience::at_pace(1, now, whereabouts)
+    }
 
     fn looking(now: u64) -> u64 {
-        Patience::at(now, Whereabouts::Unknown).until_ns - now
+        at(now, Whereabouts::Unknown).until_ns - now
     }
 
     /// A wait that gives its core away once, at `now`, and is not over then. How long it looks after that.
     fn is_in_vain(now: u64) -> u64 {
-        let mut patience = Patience::at(now, Whereabouts::Unknown);
+        let mut patience = at(now, Whereabouts::Unknown);
         patience.came_back(now, 0, Whereabouts::Unknown, None);
         patience.until_ns - now
     }
 
     #[test]
     fn waits_in_vain_get_short_and_then_nothing_until_some_that_try_succeed() {
-        let now = TURN_NS / 2;
+        let now = TURN / 2;
         assert_eq!([looking(now), is_in_vain(now), looking(now), is_in_vain(now)], [LONG; 4]);
         assert_eq!(looking(now), SHORT);
         (0..DOUBT_MAX).for_each(|_| {
@@ -312,7 +319,7 @@ mod tests {
         assert_eq!([(); 3].map(|()| looking(later)), [LONG, SHORT, 0], "one of each kind tries again");
         for _ in CONVINCED..=DOUBT_MAX {
             later += TRY_AGAIN;
-            let tries = Patience::at(later, Whereabouts::Unknown);
+            let tries = at(later, Whereabouts::Unknown);
             assert_eq!(tries.until_ns, later + LONG);
             tries.succeed(&NOBODY);
             assert!((0..2).all(|_| looking(later) >= SHORT), "an answer that came while it looked");
@@ -322,14 +329,14 @@ mod tests {
 
     #[test]
     fn answers_in_a_row_that_short_tries_find_count_for_the_long_way_too() {
-        let now = TURN_NS / 2;
+        let now = TURN / 2;
         (0..2 * DOUBT_MAX).for_each(|_| {
             is_in_vain(now);
         });
         let later = now + TRY_SHORTLY;
         assert_eq!([now, later - 1].map(looking), [0; 2]);
         let is_answered = || {
-            let tries = Patience::at(later, Whereabouts::Unknown);
+            let tries = at(later, Whereabouts::Unknown);
             let time = tries.until_ns - later;
             tries.succeed(&NOBODY);
             time
@@ -349,9 +356,9 @@ mod tests {
 
     #[test]
     fn who_is_back_looks_for_as_long_as_that_is_worth_it() {
-        let now = TURN_NS / 2;
+        let now = TURN / 2;
         let back = |now| {
-            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            let mut patience = at(now, Whereabouts::Unknown);
             patience.came_back(now, 0, Whereabouts::Unknown, None);
             patience
         };
@@ -367,17 +374,30 @@ mod tests {
     #[test]
     fn who_never_gives_its_core_away_does_so_after_its_turn() {
         assert_eq!(looking(1), LONG);
-        assert_eq!(looking(TURN_NS + 1), 0);
-        assert_eq!(looking(TURN_NS + 2), LONG);
+        assert_eq!(looking(TURN + 1), 0);
+        assert_eq!(looking(TURN + 2), LONG);
         // Giving it away for another reason begins a new turn, too.
-        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(2 * TURN_NS, 0, Whereabouts::Unknown, None);
-        assert_eq!(looking(2 * TURN_NS + 3), LONG);
+        at(TURN + 3, Whereabouts::Unknown).came_back(2 * TURN, 0, Whereabouts::Unknown, None);
+        assert_eq!(looking(2 * TURN + 3), LONG);
+    }
+
+    #[test]
+    fn on_a_slow_core_all_looks_are_longer_but_not_a_turn() {
+        let slow = |now, whereabouts| Patience::at_pace(9, now, whereabouts);
+        let now = TURN / 2;
+        let mut patience = slow(now, Whereabouts::Unknown);
+        assert_eq!(patience.until_ns - now, 9 * LONG);
+        patience.came_back(now, 0, Whereabouts::Elsewhere, None);
+        assert_eq!(patience.until_ns - now, 9 * ELSEWHERE);
+        slow(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown, None);
+        assert_eq!(slow(now, Whereabouts::Unknown).until_ns - now, 9 * SHORT);
+        assert_eq!(slow(now + TURN + 1, Whereabouts::Unknown).until_ns, now + TURN + 1, "its turn is over");
     }
 
     #[test]
     fn who_knows_where_the_others_are_goes_by_that_and_learns_nothing() {
-        let now = TURN_NS / 2;
-        let mut patience = Patience::at(now, Whereabouts::Here);
+        let now = TURN / 2;
+        let mut patience = at(now, Whereabouts::Here);
         assert!(patience.ends_at(now, &NOBODY));
         patience.came_back(now, 0, Whereabouts::Elsewhere, None);
         assert!(!patience.ends_at(now + ELSEWHERE - 1, &NOBODY) && patience.ends_at(now + ELSEWHERE, &NOBODY));
@@ -386,15 +406,15 @@ mod tests {
         patience.succeed(&NOBODY);
         assert_eq!(looking(now), LONG);
         // Its turn is over, wherever they are.
-        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(2 * TURN_NS, &NOBODY));
+        assert!(at(2 * TURN, Whereabouts::Elsewhere).ends_at(2 * TURN, &NOBODY));
     }
 
     #[test]
     fn who_is_back_and_has_looked_in_vain_stays_until_another_is_called_but_not_for_ever() {
-        let now = TURN_NS / 2;
+        let now = TURN / 2;
         let others = Others { are_called: AtomicBool::new(false), answers: AtomicU32::new(0) };
         let back = |spot| {
-            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            let mut patience = at(now, Whereabouts::Unknown);
             patience.came_back(now, 0, Whereabouts::Unknown, spot);
             patience
         };
@@ -412,12 +432,12 @@ mod tests {
 
     #[test]
     fn who_is_passed_over_each_time_moves() {
-        let now = TURN_NS / 2;
+        let now = TURN / 2;
         // It answers with how often it was asked before.
         let others = Others { are_called: AtomicBool::new(false), answers: AtomicU32::new(1) };
         assert!(!order::tests::is_to_move());
         for _ in 0..order::tests::ENOUGH {
-            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            let mut patience = at(now, Whereabouts::Unknown);
             patience.came_back(now, 0, Whereabouts::Unknown, Some(HERE));
             patience.succeed(&others);
         }
@@ -454,7 +474,7 @@ mod tests {
         assert!(is_found_in(1) && is_found_in(BRIEF_LOOKS));
         assert!(!is_found_in(BRIEF_LOOKS + 1));
         assert_eq!(waits_at_once(), WAITS_AT_ONCE);
-        Patience::at(1, Whereabouts::Unknown);
+        at(1, Whereabouts::Unknown);
         assert_eq!(waits_at_once(), WAITS_AT_ONCE);
         // However well they go, now and then a wait finds out whether there is a crowd.
         let successes = (0..).take_while(|_| is_found_in(1)).count() as i32;
@@ -470,11 +490,10 @@ mod tests {
 
     #[test]
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
-        let now = TURN_NS / 2;
-        (0..DOUBT_MAX)
-            .for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown, None));
-        let mut patience = Patience { until_ns: now + SHORT, learns: Some(Looking::Short), spot: None };
-        patience.came_back(now + SHORT, TURN_NS, Whereabouts::Unknown, None);
+        let now = TURN / 2;
+        (0..DOUBT_MAX).for_each(|_| at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown, None));
+        let mut patience = Patience { until_ns: now + SHORT, learns: Some(Looking::Short), spot: None, slow: 1 };
+        patience.came_back(now + SHORT, TURN, Whereabouts::Unknown, None);
         assert!(!patience.ends_at(now + SHORT + LONG - 1, &NOBODY) && patience.ends_at(now + SHORT + LONG, &NOBODY));
         assert_eq!(looking(now), LONG);
     }
