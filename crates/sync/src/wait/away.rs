@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use crate::atomic;
 use crate::deadline::now_ns;
 use crate::machine::maker::Maker;
+use crate::wait::pace;
 
 /// Whether a wait looks away between its looks, and for what it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ const AWAY: [u64; 4] = [25, 35, 45, 45];
 /// The same on processors of other makers than AMD.
 const AWAY_ELSEWHERE: [u64; 4] = [60, 60, 60, 100];
 
-/// Answers within so many nanoseconds are quick: a line goes to and fro between cores that share a cache, and what the
-/// other side does about it is not much.
+/// Answers within so many nanoseconds are quick, on a core that is not slow ([`pace`]): a line goes to and fro between
+/// cores that share a cache, and what the other side does about it is not much.
 const QUICK: u64 = 180;
 /// One wait of so many is timed.
 const TIMED: u32 = 64;
@@ -74,8 +75,9 @@ pub(crate) fn begins() -> Option<u64> {
 /// A wait that began at `began_ns` is over, or goes on without what is waited for.
 #[cold]
 pub(crate) fn timed(began_ns: u64, is_over: bool) {
+    let now = now_ns();
     let coming = match is_over {
-        true if now_ns().saturating_sub(began_ns) <= QUICK => Coming::Quick,
+        true if now.saturating_sub(began_ns) <= pace::times(now) * QUICK => Coming::Quick,
         true => Coming::Soon,
         false => Coming::Late,
     };
@@ -142,7 +144,9 @@ fn few(times: u64) -> u32 {
 fn measured() -> [Gap; AWAY.len()] {
     let [pause, round] = [Gap { pauses: TIMES, rounds: 0 }, Gap { pauses: 0, rounds: TIMES }].map(time_of);
     let away = if Maker::here() == Maker::Amd { AWAY } else { AWAY_ELSEWHERE };
-    let [word, line, either, lines] = away.map(|time| time * u64::from(TIMES));
+    // On a slow core all of it takes as many times as long, and is right when it is fast again.
+    let slow = pace::times(now_ns());
+    let [word, line, either, lines] = away.map(|time| slow * time * u64::from(TIMES));
     let [word, line] = [word, line].map(|time| Gap::of(time, pause, round));
     [word, line, Gap::whole(either, pause), Gap::whole(lines, pause)]
 }
@@ -181,7 +185,7 @@ mod tests {
     fn one_wait_of_many_is_timed_and_tells_when_answers_come() {
         let coming = || ANSWERS.get().coming;
         let began = begins().expect("the first one");
-        timed(began.saturating_sub(QUICK + 1), true);
+        timed(began.saturating_sub(1_000_000), true);
         assert_eq!(coming(), Coming::Soon);
         let untimed = (0..).take_while(|_| begins().is_none()).count() as u32;
         assert_eq!(untimed, TIMED - 1);
@@ -191,7 +195,7 @@ mod tests {
         timed(now_ns(), false);
         assert_eq!(coming(), Coming::Late);
         assert!(!looks_away(Away::Word) && begins().is_some(), "it may come sooner by now");
-        timed(began.saturating_sub(QUICK + 1), true);
+        timed(began.saturating_sub(1_000_000), true);
         assert!(looks_away(Away::Word) && !looks_away(Away::No));
     }
 }
