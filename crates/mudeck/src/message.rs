@@ -97,7 +97,8 @@ impl Message {
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for 2^48 bytes, or if elements of another type than the last
-    /// follow for the 2^28th time. The message is as before then.
+    /// follow for the 2^28th time; [`ErrorKind::NotInitialized`] if that takes a new buffer and the node has left, and
+    /// in a forked child. The message is as before then.
     #[doc(alias = "deck_msg_pack")]
     pub fn pack<T: Element>(&mut self, data: &[T]) -> Result<()> {
         let bytes = size_of_val(data);
@@ -335,7 +336,8 @@ impl Message {
     /// The content for writing; copied first only if others (a receiver, a clone) hold it. Element types stay.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    /// [`ErrorKind::NoMemory`]; [`ErrorKind::NotInitialized`] if that takes a new buffer and the node has left, and in
+    /// a forked child. The message is as before then.
     #[doc(alias = "deck_msg_edit")]
     #[inline]
     pub fn edit(&mut self) -> Result<&mut [u8]> {
@@ -364,7 +366,7 @@ impl Message {
     /// packing. Takes a fresh buffer if others hold the present one.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    /// As [`Message::edit`].
     #[doc(alias = "deck_msg_resize")]
     #[inline]
     pub fn resize(&mut self, bytes: usize) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod closed_rings;
+mod invitation;
 mod requests;
 mod state;
 #[cfg(test)]
@@ -50,8 +51,9 @@ impl Node {
     /// Blocks at most `DECK_TIMEOUT`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a malformed environment, [`ErrorKind::Access`] if the job belongs to another user or
-    /// network namespace, [`ErrorKind::Unsupported`] under a manager that cannot be joined, [`ErrorKind::NoMemory`],
+    /// [`ErrorKind::Invalid`] for a malformed environment, or while another node of a process that `deck run` started
+    /// has not left; [`ErrorKind::Access`] if the job belongs to another user or network namespace,
+    /// [`ErrorKind::Unsupported`] under a manager that cannot be joined, [`ErrorKind::NoMemory`],
     /// [`ErrorKind::NotInitialized`] in a forked child.
     #[doc(alias = "deck_init")]
     pub fn join() -> Result<Node> {

@@ -4,10 +4,10 @@ mod job;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use deck_mudeck::{NodeId, NodeState};
+use deck_mudeck::{Door, ErrorKind, Node, NodeId, NodeState};
 use deck_peers::Broker;
 use deck_peers::wire::Frame;
-use job::{SOON, filled, job_name, leave_seen_by, named};
+use job::{SOON, filled, invited, job_name, leave_seen_by, named};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -61,6 +61,27 @@ fn a_name_can_be_joined_anew_although_a_message_of_the_old_job_is_still_there() 
     assert_eq!(second.number(), NodeId(0));
     second.mailbox("old").unwrap();
     drop((message, mailbox));
+}
+
+#[test]
+fn a_process_has_one_node_at_a_time_through_an_invitation() {
+    let broker = Broker::start("test", 2).unwrap();
+    let invitation = broker.invite().unwrap();
+    let come = || Node::join_by(Door::Invited(invitation.try_clone().unwrap()));
+    let first = come().unwrap();
+    let other = invited(&broker);
+    let mailbox = other.mailbox("box").unwrap();
+    for _ in 0..3 {
+        let error = come().err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    // Nobody has read what the first one was told.
+    first.clone_mailbox("box", SOON).unwrap().post(filled(&first, 5000, 1), SOON).unwrap();
+    assert_eq!(mailbox.retrieve(SOON).unwrap().sender(), Some(first.number()));
+    let message = first.message();
+    first.leave().unwrap();
+    assert_eq!(come().unwrap().number(), NodeId(2));
+    drop(message);
 }
 
 /// Waits until the socket can be read or written.

@@ -236,6 +236,12 @@ impl Call {
         Call { operation, ..self }
     }
 
+    /// Bytes of a block, where all have the same. A barrier has none, whatever its count says.
+    #[inline]
+    pub(super) fn block(&self) -> usize {
+        if self.kind == Kind::Barrier { 0 } else { self.count * self.element.size() }
+    }
+
     /// All that each of `members` gives stands in its line on the board.
     pub(super) fn fits_lines(&self, members: usize) -> bool {
         let bytes = self.count.checked_mul(self.element.size() * self.kind.blocks(members));

@@ -324,7 +324,7 @@ impl Group {
     fn alike(&mut self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
         let block = match call.kind.has_counts() {
             true => input.len().max(output.len()) / self.size() as usize,
-            false => call.count * call.element.size(),
+            false => call.block(),
         };
         Alike::new(call.kind, block, || {
             let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();

@@ -229,7 +229,7 @@ impl Ticket {
         group.inside(|group| group.go_on_until(Deadline::after(timeout), has_ended))?;
         let kind = self.kind.name();
         self.take(group)?.ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, format!("waiting for a {kind} that was started in another group"))
+            Error::new(ErrorKind::Invalid, format!("waiting for {kind}, which was started in another group"))
                 .with_remedy("give the group that started it")
         })
     }

@@ -100,7 +100,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(call: &Call, member: &Member, route: Route) -> Progress {
-        let block = call.count * call.element.size();
+        let block = call.block();
         let choice = choose(call.kind, block, member.size() as usize);
         let teams = member.teams().zip(member.shelf()).filter(|_| choice.is_shared);
         let relay = teams.and_then(|(teams, shelf)| {
@@ -252,7 +252,7 @@ impl Progress {
     }
 
     pub(super) fn block(&self) -> usize {
-        self.call.count * self.element_bytes()
+        self.call.block()
     }
 
     pub(super) fn element_bytes(&self) -> usize {

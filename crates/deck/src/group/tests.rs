@@ -57,6 +57,24 @@ fn what_a_member_could_not_give_is_not_read_as_data() {
 }
 
 #[test]
+fn a_barrier_is_one_meeting_whatever_its_count_says() {
+    const SOON: Duration = Duration::from_secs(20);
+    let node = Node::join().unwrap();
+    let call = Call::new(Kind::Barrier, ElementType::Double, 1 << 54);
+    let member = |index| {
+        let mut group = Group::join(&node, "barriers", 2, Some(index), SOON).unwrap();
+        let before = group.member.phase();
+        group.call(&call, &[], &mut [], SOON).unwrap();
+        group.member.phase() - before
+    };
+    let phases = std::thread::scope(|scope| {
+        let other = scope.spawn(|| member(1));
+        [member(0), other.join().unwrap()]
+    });
+    assert_eq!(phases, [1, 1]);
+}
+
+#[test]
 fn members_that_were_in_different_calls_try_ways_in_step_afterwards() {
     const SOON: Duration = Duration::from_secs(20);
     let node = Node::join().unwrap();

@@ -12,6 +12,7 @@ use deck_transport::{Budget, Heaps};
 
 use super::boxes::Boxes;
 use super::closed_rings::ClosedRing;
+use super::invitation::Invitation;
 use crate::cloning::Cloning;
 use crate::poster::Poster;
 use crate::settings::{Settings, default_timeout};
@@ -34,6 +35,8 @@ pub(crate) struct NodeShared {
     pub asked: Mutex<HashMap<MailboxId, (Arc<Asked>, Region)>>,
     pub next_ring: AtomicU64,
     watcher: OnceLock<Watcher>,
+    /// Until it has left.
+    invitation: Mutex<Option<Invitation>>,
     pub(super) is_ticking: AtomicBool,
 }
 
@@ -50,6 +53,10 @@ impl Heaps for NodeShared {
 impl NodeShared {
     pub fn join(door: Door) -> Result<Arc<NodeShared>> {
         let settings = Settings::from_environment()?;
+        let invitation = match &door {
+            Door::Invited(socket) => Some(Invitation::take(socket)?),
+            Door::Alone | Door::Named(_) => None,
+        };
         let membership = Membership::join(door, &settings.heap, Deadline::after(default_timeout()))?;
         let shared = Arc::new(NodeShared {
             budget: Budget::new(settings.budget_bytes),
@@ -62,6 +69,7 @@ impl NodeShared {
             asked: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
+            invitation: Mutex::new(invitation),
             is_ticking: AtomicBool::new(false),
             membership,
         });
@@ -142,6 +150,8 @@ impl NodeShared {
         // Threads that are inside a post right now get to its end before the receivers are told.
         self.all_posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
+        // Nobody reads there any more.
+        lock(&self.invitation).take();
         if let Some(watcher) = self.watcher.get() {
             watcher.end();
         }

@@ -41,7 +41,7 @@ impl Member {
         output: &mut [u8],
         deadline_from_now: impl Fn() -> Deadline,
     ) -> Direct {
-        let bytes = call.count * call.element.size();
+        let bytes = call.block();
         if self.parties.firsts.is_some() || !is_direct(call.kind, bytes, self.nodes.len()) {
             return Direct::Nothing;
         }
