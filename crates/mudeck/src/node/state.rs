@@ -54,8 +54,9 @@ impl NodeShared {
     pub fn join(door: Door) -> Result<Arc<NodeShared>> {
         let settings = Settings::from_environment()?;
         let invitation = match &door {
-            Door::Invited(socket) => Some(Invitation::take(socket)?),
-            Door::Alone | Door::Named(_) => None,
+            // A forked child is no node, which `Membership::join` tells.
+            Door::Invited(socket) if !fork::is_child() => Some(Invitation::take(socket)?),
+            _ => None,
         };
         let membership = Membership::join(door, &settings.heap, Deadline::after(default_timeout()))?;
         let shared = Arc::new(NodeShared {
