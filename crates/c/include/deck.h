@@ -438,7 +438,7 @@ typedef enum {
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
    DECK_E_INVALID  size, index or name cannot be, or another member gave another size
    DECK_E_EXISTS   the index is taken, or all members have come already
-   DECK_E_PEER_LOST, DECK_E_NOMEM */
+   DECK_E_PEER_LOST, DECK_E_CLOSED  a member died, or left, before this one had met it; DECK_E_NOMEM */
 int deck_group_join(deck_group_t **g, const char *name, int size, int index, int timeout_ms);
 
 /* When a collective call of a member ends. */

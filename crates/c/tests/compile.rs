@@ -211,6 +211,15 @@ fn a_process_whose_first_thread_has_ended_is_a_node_and_ends() {
 }
 
 #[test]
+fn what_a_process_gives_whose_first_thread_has_ended_is_read_by_other_nodes() {
+    let program = compile("tests/first_thread_gives.c", Language::C11, "run");
+    for node in [(); 2].map(|()| start(&program, "first-thread-gives", &[])) {
+        let output = node.wait_with_output().expect("it was started");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn groups_do_every_collective_in_c_and_cxx() {
     for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
         succeed(&mut alone(&compile("tests/groups.c", language, how)));

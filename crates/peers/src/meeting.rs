@@ -107,6 +107,12 @@ impl Membership {
         self.table.state(node) == Some(NodeState::Left) || has_said_so()
     }
 
+    /// The process of `node` has no memory any more, as this program has found by itself, before its connections were
+    /// closed. Never blocks.
+    pub fn note_end(&self, node: NodeId) {
+        self.table.set_gone(node, !self.is_known_as_left(node));
+    }
+
     /// Sends a question to `peer`. Never blocks.
     ///
     /// # Errors

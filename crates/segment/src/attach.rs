@@ -4,7 +4,11 @@
 //! kernel looks at each address, so whatever another process tells of its memory leads to an error at worst. It asks
 //! for the rights of a debugger, which containers often withhold: [`is_allowed`].
 
+use std::io::ErrorKind;
+
+use deck_sync::uncancelled;
 pub use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// Are long arrays of programs read where they lie?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,16 +30,49 @@ pub fn is_allowed(pid: u32) -> bool {
 
 /// Can the kernel read `bytes` of this process? What a driver has mapped it may not. Looks at both ends. Never blocks.
 pub fn can_be_read(bytes: &[u8]) -> bool {
-    let (pid, mut ends) = (std::process::id(), bytes.first().into_iter().chain(bytes.last()));
-    ends.all(|end| read(pid, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
+    // The first thread may have ended, this one has not.
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    let mut ends = bytes.first().into_iter().chain(bytes.last());
+    ends.all(|end| read_by(thread, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
 }
 
 /// Reads from address `from` of the process `pid`, for as long as that takes.
 ///
 /// # Errors
-/// `FAULT` if nothing can be read there, `SRCH` if there is no such process any more, `PERM` if this one may not.
+/// `FAULT` if nothing can be read there, `SRCH` if there is no such process any more or it is about to end, `PERM` if
+/// this one may not; others if its threads cannot be looked up.
 pub fn read(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
-    let pid = i32::try_from(pid).map_err(|_| Errno::SRCH)?;
+    match read_by(pid, from, into) {
+        Err(Errno::SRCH) => uncancelled(|| read_by_another(pid, from, into)),
+        read => read,
+    }
+}
+
+/// As [`read`], where the first thread has ended before the others: its number then stands for no memory any more.
+#[cold]
+fn read_by_another(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    let threads = match std::fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(threads) => threads,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+            // Without /proc one that has no memory any more looks like one whose first thread has ended.
+            return Err(test_kill_process(process).err().unwrap_or(Errno::NOENT));
+        }
+        Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    };
+    for thread in threads.map_while(Result::ok) {
+        let number = thread.file_name().to_str().and_then(|name| name.parse().ok()).filter(|number| *number != pid);
+        match number.map(|number| read_by(number, from, into)) {
+            None | Some(Err(Errno::SRCH)) => {}
+            Some(read) => return read,
+        }
+    }
+    Err(Errno::SRCH)
+}
+
+/// Reads the memory that `thread` has.
+fn read_by(thread: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    let thread = i32::try_from(thread).map_err(|_| Errno::SRCH)?;
     let mut done = 0;
     while done < into.len() {
         let rest = &mut into[done..];
@@ -43,7 +80,7 @@ pub fn read(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
         let local = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
         let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: rest.len() };
         // SAFETY: the kernel writes to `rest` alone, no more than its length; it looks at the other address itself.
-        let count = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        let count = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
         match usize::try_from(count) {
             Ok(0) => return Err(Errno::FAULT),
             Ok(count) => done += count,

@@ -8,6 +8,7 @@ mod finding;
 mod making;
 mod receiving;
 mod regions;
+mod table;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -24,6 +25,8 @@ use crate::layout::{self, DATA, LINE_WORDS, header, holder};
 use crate::rest::Rest;
 use crate::{Fetching, MemoryFacts, Numa, Seat, Segment, Words, fetch_back, limits};
 
+use table::Table;
+
 pub use making::{HeapOptions, default_bytes};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
@@ -35,7 +38,7 @@ pub struct HeapMemory {
     /// Whose bit this process sets; `None` in the owner.
     my_seat: Option<Seat>,
     /// This node's count of handles for every buffer.
-    counts: Box<[AtomicU32]>,
+    counts: Table<AtomicU32>,
     /// Buffers that this node holds at least once.
     held: Held,
     /// The owner has left its job: nothing is handed out any more, so what others still hold stays as it is.
@@ -56,7 +59,7 @@ struct Own {
     blocks: Mutex<Blocks>,
     /// For each buffer its offset, and its capacity with bit 0 set while it is in use: what a name that comes back from
     /// another node is checked against.
-    places: Box<[(AtomicU64, AtomicU64)]>,
+    places: Table<(AtomicU64, AtomicU64)>,
     numa: Arc<Numa>,
 }
 

@@ -51,6 +51,31 @@ fn a_small_budget_holds_posts_back_with_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn whoever_meets_many_nodes_one_after_the_other_takes_no_memory_for_each() {
+    let job = Job::by_name(PROGRAM);
+    let [first, last] = job.nodes();
+    last.mailbox("box");
+    let meet = |count: usize| {
+        let guests: Vec<Process> = (0..count).map(|_| job.node()).collect();
+        for guest in &guests {
+            guest.clone_mailbox("box");
+        }
+        let bytes = last.private_bytes();
+        for guest in guests {
+            guest.end();
+        }
+        bytes
+    };
+    // An allocator keeps what was freed from the second time on.
+    let before = meet(8);
+    let after = [(); 4].map(|()| meet(8)).into_iter().max().expect("four numbers");
+    println!("{before} bytes, and {after} after others had been met");
+    assert!(after < before + (4 << 20), "{before} bytes, and {after} after others had been met");
+    drop((first, last));
+    job.end();
+}
+
+#[test]
 fn a_collective_may_be_larger_than_budget_and_heap() {
     let job = Job::launched(PROGRAM);
     let members = [(); 2].map(|()| job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "100K")]));

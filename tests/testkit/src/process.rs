@@ -234,6 +234,13 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs").count()
     }
 
+    /// Bytes of memory that it shares with nobody: what it has written of its stacks and of what it allocated.
+    pub fn private_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux tells");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
     /// Bytes that are allocated in its own segment.
     pub fn shared_bytes(&self) -> u64 {
         // It opened its own before it met others.

@@ -171,7 +171,8 @@ impl Group {
     /// - [`ErrorKind::Invalid`] if size, index or name cannot be, or another member gave another size;
     /// - [`ErrorKind::Exists`] if the index is taken, or all members have come already;
     /// - [`ErrorKind::NoMemory`], also if the job has too many names;
-    /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile.
+    /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::Closed`] one whose node left the
+    ///   job.
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
         Group::join_with(node, name, size, index, &GroupOptions::default(), timeout)

@@ -1,19 +1,18 @@
 //! Making a heap: the owner's new one, and another node's, which this one maps.
 
-use std::alloc::{self, Layout};
 use std::os::fd::OwnedFd;
-use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 use rustix::process::{Resource, getrlimit};
 
+use super::table::Table;
 use super::{HeapMemory, Own};
 use crate::blocks::Blocks;
 use crate::held::Held;
 use crate::huge::{HUGE, HugePages};
-use crate::layout::{self, BUFFERS, DATA, LINE_WORDS, header};
+use crate::layout::{self, DATA, LINE_WORDS, header};
 use crate::rest::Rest;
 use crate::{Fetching, Numa, NumaChoice, Seat, Segment, Words, limits};
 
@@ -61,29 +60,12 @@ pub fn default_bytes() -> usize {
     DATA + (heap / LEAST * LEAST).max(LEAST)
 }
 
-/// Its pages are taken when they are first touched.
-///
-/// # Safety
-/// All zero bytes have to be a valid `T`, and that have a size.
-unsafe fn zeroed<T>() -> Result<Box<[T]>> {
-    let layout = Layout::array::<T>(BUFFERS).expect("a table of some MiB");
-    // SAFETY: its size is not zero, as that of `T` is not.
-    let table = unsafe { alloc::alloc_zeroed(layout) }.cast::<T>();
-    if table.is_null() {
-        let what = format!("{} of this process for a table of a node's buffers", limits::size(layout.size() as u64));
-        return Err(Error::new(ErrorKind::NoMemory, what));
-    }
-    // SAFETY: just allocated with the layout of such a slice by the allocator of boxes, and all zero, which is valid
-    // (caller).
-    Ok(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(table, BUFFERS)) })
-}
-
-fn zeroed_counts() -> Result<Box<[AtomicU32]>> {
+fn zeroed_counts() -> Result<Table<AtomicU32>> {
     #[cfg(not(loom))]
     // SAFETY: all zero bytes are a valid AtomicU32.
-    return unsafe { zeroed() };
+    return unsafe { Table::zeroed() };
     #[cfg(loom)]
-    Ok(Box::default())
+    Ok(Table::empty())
 }
 
 impl HeapMemory {
@@ -119,7 +101,7 @@ impl HeapMemory {
             words.get(word).store(value, Ordering::Release);
         }
         // SAFETY: all zero bytes are a valid pair of AtomicU64.
-        let places = unsafe { zeroed::<(AtomicU64, AtomicU64)>() }?;
+        let places = unsafe { Table::zeroed() }?;
         let rest = options.rest.within(bytes - DATA);
         let blocks = Mutex::new(Blocks::new(segment.clone(), rest, options.numa.clone()));
         let own = Own { blocks, places, numa: options.numa.clone() };
@@ -164,7 +146,8 @@ impl HeapMemory {
     ) -> Result<Arc<HeapMemory>> {
         let (own, rest) = own.map_or((None, Rest::new(0)), |(own, rest)| (Some(own), rest));
         #[cfg(not(loom))]
-        let lines = Words::in_segment(&segment, layout::HOLDERS, BUFFERS * LINE_WORDS).expect("checked by size");
+        let lines =
+            Words::in_segment(&segment, layout::HOLDERS, layout::BUFFERS * LINE_WORDS).expect("checked by size");
         #[cfg(loom)]
         let lines = Words::model(0);
         Ok(Arc::new(HeapMemory {

@@ -155,7 +155,9 @@ impl Member {
             (GONE, _) => self.ended(&doing, index),
             (NOT_KEPT, _) => self.not_kept(&doing, index),
             (_, Errno::SRCH) => {
-                let giver = Absent { index, node: Some(node), state: Some(NodeState::Lost) };
+                // The table is to say so before the program hears of it.
+                self.membership().note_end(node);
+                let giver = Absent { index, node: Some(node), state: self.membership().state(node) };
                 absent::lost(&doing, &[giver])
             }
             (_, Errno::FAULT) => self.impossible(index),
