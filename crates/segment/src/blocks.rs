@@ -17,13 +17,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Error, ErrorKind};
 
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, holder, readers};
 use crate::rest::Rest;
 use crate::{Numa, Segment, Words};
+
+pub use growing::{Growth, Lack, Supply};
 
 /// Buffers above this are whole pages and not kept in classes.
 const LARGE: usize = 1 << 20;
@@ -83,6 +85,10 @@ pub struct Blocks {
     unused_indexes: Vec<u32>,
     idle_large_bytes: usize,
     pending_large: VecDeque<u32>,
+    /// Ranges that the kernel is being asked for.
+    growing: usize,
+    /// Ranges that go back to the system.
+    leaving: Vec<(usize, usize)>,
 }
 
 /// Is a buffer of this capacity one for so many bytes? Of large ones, up to a quarter is wasted as well.
@@ -133,6 +139,8 @@ impl Blocks {
             unused_indexes: Vec::new(),
             idle_large_bytes: 0,
             pending_large: VecDeque::new(),
+            growing: 0,
+            leaving: Vec::new(),
         }
     }
 
@@ -158,13 +166,14 @@ impl Blocks {
         bytes: usize,
         part: usize,
         back: Option<u32>,
+        supply: Supply,
         claim: &dyn Fn(u32) -> bool,
-    ) -> Result<(u32, usize, usize)> {
+    ) -> Result<(u32, usize, usize), Lack> {
         let back = back.filter(|index| self.take_this(*index, bytes, part, claim));
         let index = match back {
             Some(index) => index,
-            None if bytes > LARGE => self.take_large(bytes, part, claim)?,
-            None => self.take_small(bytes, part, claim)?,
+            None if bytes > LARGE => self.take_large(bytes, part, supply, claim)?,
+            None => self.take_small(bytes, part, supply, claim)?,
         };
         let block = self.blocks[index as usize];
         self.held += block.capacity;
@@ -192,17 +201,23 @@ impl Blocks {
         remove(&mut self.class((part, class_of(capacity).0)).idle, index)
     }
 
-    fn take_small(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
+    fn take_small(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        supply: Supply,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<u32, Lack> {
         let (number, capacity) = class_of(bytes);
         if self.rest.is_for(capacity) {
-            return self.take_rested((part, number), capacity, claim);
+            return self.take_rested((part, number), capacity, supply, claim);
         }
         if let Some(index) = self.class((part, number)).idle.pop_back() {
             return Ok(index);
         }
         match self.take_pending((part, number), claim) {
             Some(index) => Ok(index),
-            None => self.new_block(capacity, part, claim),
+            None => self.new_block(capacity, part, supply, claim),
         }
     }
 
@@ -227,7 +242,13 @@ impl Blocks {
     }
 
     /// The buffer that has rested longest, or a new one as long as none has rested enough.
-    fn take_rested(&mut self, class: (usize, usize), capacity: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
+    fn take_rested(
+        &mut self,
+        class: (usize, usize),
+        capacity: usize,
+        supply: Supply,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<u32, Lack> {
         self.handed_out += capacity as u64;
         if let Some(index) = self.take_pending(class, claim) {
             self.shelve(index);
@@ -235,13 +256,17 @@ impl Blocks {
         let oldest = self.class(class).idle.front().copied();
         if !oldest.is_some_and(|index| self.was_fetched(index) || self.has_rested(index)) {
             self.dissolve_rested();
-            match self.new_block(capacity, class.0, claim) {
-                Err(error) if oldest.is_none() => return Err(error),
+            match self.new_block(capacity, class.0, supply, claim) {
+                Err(lack @ Lack::Memory(..)) if supply == Supply::More => {
+                    self.handed_out -= capacity as u64;
+                    return Err(lack);
+                }
+                Err(lack) if oldest.is_none() => return Err(lack),
                 Err(_) => {}
                 made => return made,
             }
         }
-        self.class(class).idle.pop_front().ok_or_else(|| self.exhausted(capacity))
+        self.class(class).idle.pop_front().ok_or(Lack::Memory(capacity, class.0))
     }
 
     fn has_rested(&self, index: u32) -> bool {
@@ -279,7 +304,13 @@ impl Blocks {
         self.unused_indexes.push(index);
     }
 
-    fn take_large(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
+    fn take_large(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        supply: Supply,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<u32, Lack> {
         for _ in 0..self.pending_large.len() {
             let Some(index) = self.pending_large.pop_front() else { break };
             if claim(index) {
@@ -296,7 +327,7 @@ impl Blocks {
                 self.take_idle_large(part, size, index);
                 Ok(index)
             }
-            None => self.new_block(capacity, part, claim),
+            None => self.new_block(capacity, part, supply, claim),
         }
     }
 
@@ -308,8 +339,14 @@ impl Blocks {
         was_idle
     }
 
-    fn new_block(&mut self, capacity: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
-        let (offset, part) = self.take_range(capacity, part, claim)?;
+    fn new_block(
+        &mut self,
+        capacity: usize,
+        part: usize,
+        supply: Supply,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<u32, Lack> {
+        let (offset, part) = self.take_range(capacity, part, supply, claim)?;
         self.held -= capacity;
         let block = Block { offset, capacity, pending: false, part, left_at: 0 };
         if self.unused_indexes.is_empty() && self.blocks.len() >= self.indexes_max {
@@ -323,7 +360,7 @@ impl Blocks {
         let index = self.blocks.len();
         let give_back = |blocks: &mut Blocks, error: Error| {
             blocks.parts[part].ready.give(offset, capacity);
-            Err(error)
+            Err(Lack::Error(error))
         };
         if index >= self.indexes_max {
             return give_back(
@@ -393,9 +430,8 @@ impl Blocks {
             let idle = &mut self.class((block.part, class_of(block.capacity).0)).idle;
             if was_fetched { idle.push_front(index) } else { idle.push_back(index) }
         } else if self.idle_large_bytes + block.capacity > IDLE_MAX {
-            self.segment.release(block.offset, block.capacity);
             self.allocated -= block.capacity;
-            self.holes.give(block.offset, block.capacity);
+            self.leaving.push((block.offset, block.capacity));
             self.unused_indexes.push(index);
         } else {
             self.parts[block.part].idle_large.insert((block.capacity, index));

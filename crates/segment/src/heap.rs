@@ -5,6 +5,7 @@
 //! again whenever a buffer of its size is wanted, so a release by another node needs no message.
 
 mod finding;
+mod growing;
 mod making;
 mod receiving;
 mod regions;
@@ -203,26 +204,27 @@ impl HeapMemory {
     }
 
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
-        let (own, mut blocks) = self.blocks()?;
         let bytes = bytes.max(1);
         let back = fetch_back::back(self, bytes);
-        let (index, offset, capacity) =
-            blocks.take(bytes, own.numa.here(), back, &|index| self.claim_free(own, index))?;
-        if back.is_some() {
-            fetch_back::was_asked_for(back == Some(index));
-        }
-        let first = index as usize * LINE_WORDS;
-        self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
-        self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
-        self.tell_readers(index, layout::readers::NOT_TOLD);
-        self.held.add();
-        // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.
-        self.counts[index as usize].store(1, Ordering::Release);
-        let place = &own.places[index as usize];
-        place.0.store(offset as u64, Ordering::Relaxed);
-        // Release: pairs with: heap/place. The offset comes first.
-        place.1.store(capacity as u64 | 1, Ordering::Release);
-        Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
+        self.take_growing(|own, blocks, supply| {
+            let claim = |index| self.claim_free(own, index);
+            let (index, offset, capacity) = blocks.take(bytes, own.numa.here(), back, supply, &claim)?;
+            if back.is_some() {
+                fetch_back::was_asked_for(back == Some(index));
+            }
+            let first = index as usize * LINE_WORDS;
+            self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
+            self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
+            self.tell_readers(index, layout::readers::NOT_TOLD);
+            self.held.add();
+            // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.
+            self.counts[index as usize].store(1, Ordering::Release);
+            let place = &own.places[index as usize];
+            place.0.store(offset as u64, Ordering::Relaxed);
+            // Release: pairs with: heap/place. The offset comes first.
+            place.1.store(capacity as u64 | 1, Ordering::Release);
+            Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
+        })
     }
 
     /// True if a pending buffer is held by nobody; it then stays claimed, and is no longer in use.
@@ -287,6 +289,7 @@ impl HeapMemory {
             // Otherwise it came back to us meanwhile, or lives anew: whoever holds it now comes here in turn.
             blocks.await_others(index);
         }
+        drop(self.release_leaving(own, blocks));
     }
 
     /// One handle less, leaving the node's bit as it is, also when the other handles go: the node leaves, and the bit
@@ -320,7 +323,9 @@ impl HeapMemory {
     pub fn usage(&self) -> HeapUse {
         let Ok((own, mut blocks)) = self.blocks() else { return HeapUse::default() };
         blocks.look_at_pending(&|index| self.claim_free(own, index));
-        blocks.usage()
+        let usage = blocks.usage();
+        drop(self.release_leaving(own, blocks));
+        usage
     }
 }
 

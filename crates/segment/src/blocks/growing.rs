@@ -1,4 +1,6 @@
-//! Where the ranges of buffers come from: what is allocated and free, and the heap as it grows.
+//! Where the ranges of buffers come from: what is allocated and free, and what is on its way from the system or back.
+//!
+//! The kernel takes up to a second for that, so nobody has the lock of the heap then ([`crate::heap`]).
 
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Result};
@@ -11,26 +13,50 @@ use crate::{MemoryFacts, Words, limits};
 /// The least by which the heap grows.
 const GROWTH: usize = 256 << 10;
 
+/// Whether a heap can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// It may: memory that is not there is asked for.
+    More,
+    /// It was refused: what is there has to do.
+    Refused,
+}
+
+/// What was lacking.
+#[derive(Debug)]
+pub enum Lack {
+    /// So many bytes in this part: the heap is to grow, without its lock, and then it is tried again.
+    Memory(usize, usize),
+    /// Something else.
+    Error(Error),
+}
+
+/// A range that the kernel is being asked for: neither a hole any more nor ready yet.
+#[derive(Debug)]
+pub struct Growth {
+    pub offset: usize,
+    pub bytes: usize,
+    pub part: usize,
+}
+
 impl Blocks {
-    /// A range of `bytes` in `part`, growing the heap if need be, or in another part if there is no other way: its
-    /// offset and where it lies.
-    pub fn take_range(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<(usize, usize)> {
-        let found = match self.parts[part].ready.take(bytes) {
-            Some(offset) => (offset, part),
-            None => match self.grow(bytes, part) {
-                Ok(()) => self.take_ready(bytes, part).ok_or_else(|| self.exhausted(bytes))?,
-                Err(error) => {
-                    // Before giving up: everything that somebody else has let go of meanwhile.
-                    self.sweep(claim);
-                    match self.take_ready(bytes, part) {
-                        Some(found) => found,
-                        None => {
-                            self.grow(bytes, part).map_err(|_| error)?;
-                            self.take_ready(bytes, part).ok_or_else(|| self.exhausted(bytes))?
-                        }
-                    }
-                }
-            },
+    /// A range of `bytes` in `part`, or in another part if the heap cannot grow: its offset and where it lies.
+    pub fn take_range(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        supply: Supply,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<(usize, usize), Lack> {
+        let lack = Lack::Memory(bytes, part);
+        let found = match (self.parts[part].ready.take(bytes), supply) {
+            (Some(offset), _) => (offset, part),
+            (None, Supply::More) => return Err(lack),
+            (None, Supply::Refused) => {
+                // Before giving up: everything that somebody else has let go of meanwhile.
+                self.sweep(claim);
+                self.take_ready(bytes, part).ok_or(lack)?
+            }
         };
         self.held += bytes;
         Ok(found)
@@ -42,64 +68,67 @@ impl Blocks {
         std::iter::once(part).chain(others).find_map(|part| Some((self.parts[part].ready.take(bytes)?, part)))
     }
 
-    pub(super) fn exhausted(&self, bytes: usize) -> Error {
+    pub fn exhausted(&self, bytes: usize) -> Error {
         let size = limits::size((self.segment.bytes() - DATA) as u64);
         Error::new(ErrorKind::NoMemory, format!("no {bytes} bytes in a row are left in this node's heap of {size}"))
             .with_remedy("free messages, or set DECK_HEAP to more than that")
     }
 
-    fn grow(&mut self, bytes: usize, part: usize) -> Result<()> {
+    /// By how much the heap may grow for `bytes`, and at multiples of what, from the best to the least.
+    pub fn growths(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let least = bytes.next_multiple_of(PAGE);
         let usual = GROWTH.max((self.allocated / 4).min(16 << 20)).next_multiple_of(PAGE).max(least);
         // A heap that stays small does not take a huge page for its few messages.
         let huge = (self.segment.has_huge_pages() && usual.max(self.allocated) >= HUGE)
             .then(|| (usual.next_multiple_of(HUGE), HUGE));
-        // In a tight place the usual growth may be too much where the least is not.
-        let mut failed = None;
-        for (wanted, align) in huge.into_iter().chain([(usual, PAGE), (least, PAGE)]) {
-            let Some(offset) = self.holes.take_lowest(wanted, align) else { continue };
-            match self.allocate(offset, wanted, part) {
-                Ok(()) => {
-                    self.allocated += wanted;
-                    self.parts[part].ready.give(offset, wanted);
-                    return Ok(());
-                }
-                Err(error) => {
-                    // Some of it may have been there.
-                    self.segment.release(offset, wanted);
-                    self.holes.give(offset, wanted);
-                    failed = Some(error);
-                }
-            }
-        }
-        Err(failed.unwrap_or_else(|| self.exhausted(bytes)))
+        // In a tight place the usual growth may be too much where the least is not; and where others grow it at this
+        // moment, there will be enough for those who come later.
+        let more = huge.into_iter().chain([(usual, PAGE)]);
+        more.take(if self.growing == 0 { 2 } else { 0 }).chain([(least, PAGE)])
     }
 
-    /// Allocates a range where `part` has its memory, and tells what it is like.
-    fn allocate(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
-        let result = self.allocate_near(offset, bytes, part);
+    /// Begins to grow by `bytes`, at a multiple of `align`, if there is so much address space in a row.
+    pub fn begin_growth(&mut self, bytes: usize, align: usize, part: usize) -> Option<Growth> {
+        let offset = self.holes.take_lowest(bytes, align)?;
+        self.growing += 1;
+        Some(Growth { offset, bytes, part })
+    }
+
+    /// What was begun is done, or was refused.
+    pub fn end_growth(&mut self, Growth { offset, bytes, part }: Growth, is_there: bool) {
+        self.growing -= 1;
+        if is_there {
+            self.allocated += bytes;
+            self.parts[part].ready.give(offset, bytes);
+        } else {
+            self.holes.give(offset, bytes);
+        }
         if let Some(words) = Words::in_segment(&self.segment, 0, LINE_WORDS) {
             let huge_pages = self.segment.has_huge_pages() && self.allocated >= HUGE;
             // Relaxed: for people.
             words.get(header::MEMORY).store(MemoryFacts::of(huge_pages, &self.numa).to_word(), Ordering::Relaxed);
         }
-        result
-    }
-
-    fn allocate_near(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
-        let Some(address) = self.segment.at(offset, bytes).filter(|_| self.numa.binds()) else {
-            return self.segment.allocate(offset, bytes);
-        };
-        self.numa.bind(address, bytes, part);
-        self.segment.allocate(offset, bytes)?;
-        self.segment.touch(offset, bytes);
-        self.numa.verify(address, bytes, part);
-        Ok(())
     }
 
     /// Gives a range of `part` back.
     pub fn give_range(&mut self, offset: usize, bytes: usize, part: usize) {
         self.held -= bytes;
         self.parts[part].ready.give(offset, bytes);
+    }
+
+    /// Is there anything that is to go back to the system? It is neither idle any more nor a hole yet.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// What that is: offsets and bytes.
+    pub fn leave(&mut self) -> Vec<(usize, usize)> {
+        std::mem::take(&mut self.leaving)
+    }
+
+    /// These have gone back.
+    pub fn have_left(&mut self, left: &[(usize, usize)]) {
+        left.iter().for_each(|(offset, bytes)| self.holes.give(*offset, *bytes));
     }
 }

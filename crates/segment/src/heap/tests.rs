@@ -48,6 +48,42 @@ fn a_buffer_rests_until_as_many_bytes_of_others_were_handed_out() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "memory of the system")]
+fn while_the_heap_grows_for_one_thread_others_take_what_is_ready_and_a_little_more() {
+    const MUCH: usize = 256 << 20;
+    let heap = heap(2 * MUCH, |_| ());
+    drop(heap.allocate(100).unwrap());
+    let there = || rustix::fs::fstat(heap.segment.as_fd()).unwrap().st_blocks as usize * 512;
+    let before = there();
+    let (mut small, mut in_between) = (Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let large = scope.spawn(|| heap.allocate(MUCH).unwrap());
+        while !large.is_finished() {
+            drop(heap.allocate(100).unwrap());
+            if small.len() < 100 && in_between > 0 {
+                small.push(heap.allocate(10_000).unwrap());
+            }
+            in_between += usize::from((before + (MUCH / 8)..before + MUCH / 2).contains(&there()));
+        }
+        drop(large.join().unwrap());
+    });
+    // Whoever waits until it has grown sees it in between once at most.
+    assert!(in_between > 2, "seen {in_between} times");
+    let bytes = small.len() * 10_000;
+    assert!(heap.usage().allocated_bytes < before + MUCH + 2 * bytes + (2 << 20), "{:?}", heap.usage());
+}
+
+#[test]
+fn what_goes_back_to_the_system_can_be_had_again() {
+    const LARGE: usize = 100 << 20;
+    let heap = heap(LARGE + (8 << 20), |_| ());
+    for _ in 0..3 {
+        drop(heap.allocate(LARGE).unwrap());
+        assert!(heap.usage().allocated_bytes < LARGE, "more than 64 MiB are idle");
+    }
+}
+
+#[test]
 fn buffers_of_all_sizes_together_rest_in_bounded_memory() {
     let rest = 2 << 20;
     let heap = heap(256 << 20, |options| options.rest = Rest::new(rest));
@@ -277,13 +313,17 @@ mod near {
     fn buffers_of_a_part_are_used_again_in_it() {
         let Some(numa) = described(c"numa:2 pu:1", false) else { return };
         let heap = heap(16 << 20, |options| options.numa = numa);
-        let (own, mut blocks) = heap.blocks().unwrap();
-        let claim = |index: u32| heap.claim_free(own, index);
+        let take = |size, part| {
+            let taken = heap.take_growing(|own, blocks, supply| {
+                blocks.take(size, part, None, supply, &|index| heap.claim_free(own, index))
+            });
+            taken.unwrap()
+        };
         for size in [100, 5000, 100 << 10, 2 << 20] {
-            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, None, &claim).unwrap()).into();
-            first.iter().for_each(|(index, ..)| blocks.give(*index));
+            let first = [0, 1].map(|part| take(size, part));
+            first.iter().for_each(|(index, ..)| heap.blocks().unwrap().1.give(*index));
             for part in [1, 0] {
-                assert_eq!(blocks.take(size, part, None, &claim).unwrap(), first[part], "{size} bytes, part {part}");
+                assert_eq!(take(size, part), first[part], "{size} bytes, part {part}");
             }
         }
     }

@@ -1,0 +1,104 @@
+//! A heap that grows, and gives back: what the kernel does for that, it does while nobody has the heap's lock.
+//!
+//! It may take a second, if large pages have to be made first. Other threads of the node go on with what is ready: a
+//! retrieve without a timeout, a collective, a message that takes a kilobyte.
+
+use std::sync::MutexGuard;
+
+use deck_sync::Result;
+use deck_sync::locks::lock;
+
+use super::{HeapMemory, Own};
+use crate::blocks::{Blocks, Growth, Lack, Supply};
+
+impl HeapMemory {
+    /// What `take` takes, at the second try if the heap has to grow for it. Only in the owner.
+    ///
+    /// # Errors
+    /// Those of `take`; [`NoMemory`](deck_sync::ErrorKind::NoMemory) if the heap cannot grow so much.
+    pub(super) fn take_growing<T>(&self, take: impl Fn(&Own, &mut Blocks, Supply) -> Result<T, Lack>) -> Result<T> {
+        let (own, mut blocks) = self.blocks()?;
+        let mut refused = None;
+        let result = loop {
+            let supply = if refused.is_none() { Supply::More } else { Supply::Refused };
+            let (bytes, part) = match take(own, &mut blocks, supply) {
+                Ok(taken) => break Ok(taken),
+                Err(Lack::Error(error)) => break Err(error),
+                Err(Lack::Memory(bytes, part)) => (bytes, part),
+            };
+            // Looking for idle buffers may have given some back.
+            if refused.is_some() {
+                blocks = self.release_leaving(own, blocks);
+            }
+            let grown;
+            (blocks, grown) = self.grow(own, blocks, bytes, part);
+            match (grown, refused.take()) {
+                (Ok(()), _) => {}
+                (Err(error), None) => refused = Some(error),
+                (Err(_), Some(error)) => break Err(error),
+            }
+        };
+        drop(self.release_leaving(own, blocks));
+        result
+    }
+
+    /// Has the kernel make a range of at least `bytes` in `part`. Nobody else has taken any of it when this returns.
+    fn grow<'a>(
+        &'a self,
+        own: &'a Own,
+        mut blocks: MutexGuard<'a, Blocks>,
+        bytes: usize,
+        part: usize,
+    ) -> (MutexGuard<'a, Blocks>, Result<()>) {
+        let mut failed = None;
+        for (wanted, align) in blocks.growths(bytes) {
+            let Some(growth) = blocks.begin_growth(wanted, align, part) else { continue };
+            drop(blocks);
+            let result = self.fill(own, &growth);
+            blocks = lock(&own.blocks);
+            blocks.end_growth(growth, result.is_ok());
+            match result {
+                Ok(()) => return (blocks, Ok(())),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let error = failed.unwrap_or_else(|| blocks.exhausted(bytes));
+        (blocks, Err(error))
+    }
+
+    /// Has memory where its part has it.
+    fn fill(&self, own: &Own, Growth { offset, bytes, part }: &Growth) -> Result<()> {
+        let near = self.segment.at(*offset, *bytes).filter(|_| own.numa.binds());
+        if let Some(address) = near {
+            own.numa.bind(address, *bytes, *part);
+        }
+        let result = self.segment.allocate(*offset, *bytes);
+        match (&result, near) {
+            (Ok(()), Some(address)) => {
+                self.segment.touch(*offset, *bytes);
+                own.numa.verify(address, *bytes, *part);
+            }
+            (Ok(()), None) => {}
+            // Some of it may have been there.
+            (Err(_), _) => self.segment.release(*offset, *bytes),
+        }
+        result
+    }
+
+    /// Gives back to the system what has become too much.
+    pub(super) fn release_leaving<'a>(
+        &'a self,
+        own: &'a Own,
+        mut blocks: MutexGuard<'a, Blocks>,
+    ) -> MutexGuard<'a, Blocks> {
+        if !blocks.is_leaving() {
+            return blocks;
+        }
+        let leaving = blocks.leave();
+        drop(blocks);
+        leaving.iter().for_each(|(offset, bytes)| self.segment.release(*offset, *bytes));
+        let mut blocks = lock(&own.blocks);
+        blocks.have_left(&leaving);
+        blocks
+    }
+}
