@@ -115,7 +115,8 @@ class Runner:
     def _limit(self, experiment: Experiment, points: tuple[int, ...], name: str, seconds: float) -> float:
         # Idle waits for as many seconds as its point says, whatever the time per point.
         waiting = max(points) if experiment.benchmark == "idle" else 0
-        limit = 60 + waiting + 10 * len(points) * seconds
+        # Where a core is slow for minutes, collectives of eight that take half a minute take two.
+        limit = 120 + waiting + 10 * len(points) * seconds
         key = (experiment.name, points, name)
         ended = [
             record.seconds

@@ -66,7 +66,10 @@ impl HeapMemory {
         (blocks, Err(error))
     }
 
-    /// Has memory where its part has it.
+    /// Has the kernel make this range, where its part is.
+    ///
+    /// # Errors
+    /// [`NoMemory`](deck_sync::ErrorKind::NoMemory); the range is as before then.
     fn fill(&self, own: &Own, Growth { offset, bytes, part }: &Growth) -> Result<()> {
         let near = self.segment.at(*offset, *bytes).filter(|_| own.numa.binds());
         if let Some(address) = near {
