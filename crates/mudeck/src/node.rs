@@ -2,7 +2,6 @@
 
 mod boxes;
 mod closed_rings;
-mod invitation;
 mod requests;
 mod state;
 #[cfg(test)]

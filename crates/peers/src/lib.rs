@@ -14,6 +14,7 @@ mod control;
 mod credentials;
 mod crowd;
 mod heaps;
+mod invitation;
 mod meeting;
 mod membership;
 mod names;

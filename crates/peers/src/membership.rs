@@ -17,6 +17,7 @@ use crate::broker::Broker;
 use crate::control::Control;
 use crate::crowd::JobCrowd;
 use crate::heaps::Heaps;
+use crate::invitation::Invitation;
 use crate::names::objects::Objects;
 use crate::names::opening::Opened;
 use crate::names::{MailboxId, Names};
@@ -105,6 +106,8 @@ pub struct Membership {
     pub(crate) has_left: AtomicBool,
     has_said_bye: AtomicBool,
     control: Mutex<Option<Running>>,
+    /// Until it has left.
+    invitation: Mutex<Option<Invitation>>,
 }
 
 /// Waits until `look` gives something, `event` telling when to look.
@@ -126,12 +129,17 @@ impl Membership {
     ///
     /// # Errors
     /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
-    /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
+    /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::Invalid`] while another node of this process
+    /// that came through the same door has not left, [`ErrorKind::NotInitialized`] in a forked child.
     pub fn join(door: Door, heap_options: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
         if deck_sync::fork::is_child() {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
         }
+        let invitation = match &door {
+            Door::Invited(socket) => Some(Invitation::take(socket)?),
+            Door::Alone | Door::Named(_) => None,
+        };
         let needs_fences = !barrier::register();
         let wake = wakeup::new()?;
         let Entered { socket, hosted, job, welcomed } = enter(door, u64::from(needs_fences), deadline)?;
@@ -176,6 +184,7 @@ impl Membership {
             has_left: AtomicBool::new(false),
             has_said_bye: AtomicBool::new(false),
             control: Mutex::new(None),
+            invitation: Mutex::new(invitation),
         }))
     }
 
@@ -440,6 +449,8 @@ impl Membership {
         // Not under the lock.
         let control = lock(&self.control).take();
         control.into_iter().for_each(Running::end);
+        // Nobody reads there any more.
+        lock(&self.invitation).take();
         for peer in &peers {
             peer.set_gone(false);
             // The program may have clones of its mail boxes for long, and with them the connection: its end is what the

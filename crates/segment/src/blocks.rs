@@ -159,21 +159,19 @@ impl Blocks {
         HeapUse { allocated_bytes: self.allocated, held_bytes: self.held, buffers: self.held_buffers }
     }
 
-    /// A buffer for `bytes` in `part`: index, offset, capacity. It is `back` if that fits and nobody has it. `claim`
-    /// tells whether a pending buffer is free now and claims it if so.
+    /// A buffer for `bytes` in `part`: index, offset, capacity. It is `back` if that fits and nobody has it.
     pub fn take(
         &mut self,
         bytes: usize,
         part: usize,
         back: Option<u32>,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
+        supply: Supply<'_>,
     ) -> Result<(u32, usize, usize), Lack> {
-        let back = back.filter(|index| self.take_this(*index, bytes, part, claim));
+        let back = back.filter(|index| self.take_this(*index, bytes, part, supply.claim));
         let index = match back {
             Some(index) => index,
-            None if bytes > LARGE => self.take_large(bytes, part, supply, claim)?,
-            None => self.take_small(bytes, part, supply, claim)?,
+            None if bytes > LARGE => self.take_large(bytes, part, supply)?,
+            None => self.take_small(bytes, part, supply)?,
         };
         let block = self.blocks[index as usize];
         self.held += block.capacity;
@@ -201,23 +199,17 @@ impl Blocks {
         remove(&mut self.class((part, class_of(capacity).0)).idle, index)
     }
 
-    fn take_small(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
-    ) -> Result<u32, Lack> {
+    fn take_small(&mut self, bytes: usize, part: usize, supply: Supply<'_>) -> Result<u32, Lack> {
         let (number, capacity) = class_of(bytes);
         if self.rest.is_for(capacity) {
-            return self.take_rested((part, number), capacity, supply, claim);
+            return self.take_rested((part, number), capacity, supply);
         }
         if let Some(index) = self.class((part, number)).idle.pop_back() {
             return Ok(index);
         }
-        match self.take_pending((part, number), claim) {
+        match self.take_pending((part, number), supply.claim) {
             Some(index) => Ok(index),
-            None => self.new_block(capacity, part, supply, claim),
+            None => self.new_block(capacity, part, supply),
         }
     }
 
@@ -242,22 +234,16 @@ impl Blocks {
     }
 
     /// The buffer that has rested longest, or a new one as long as none has rested enough.
-    fn take_rested(
-        &mut self,
-        class: (usize, usize),
-        capacity: usize,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
-    ) -> Result<u32, Lack> {
+    fn take_rested(&mut self, class: (usize, usize), capacity: usize, supply: Supply<'_>) -> Result<u32, Lack> {
         self.handed_out += capacity as u64;
-        if let Some(index) = self.take_pending(class, claim) {
+        if let Some(index) = self.take_pending(class, supply.claim) {
             self.shelve(index);
         }
         let oldest = self.class(class).idle.front().copied();
         if !oldest.is_some_and(|index| self.was_fetched(index) || self.has_rested(index)) {
             self.dissolve_rested();
-            match self.new_block(capacity, class.0, supply, claim) {
-                Err(lack @ Lack::Memory(..)) if supply == Supply::More => {
+            match self.new_block(capacity, class.0, supply) {
+                Err(lack @ Lack::Memory(..)) if supply.may_grow => {
                     self.handed_out -= capacity as u64;
                     return Err(lack);
                 }
@@ -304,16 +290,10 @@ impl Blocks {
         self.unused_indexes.push(index);
     }
 
-    fn take_large(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
-    ) -> Result<u32, Lack> {
+    fn take_large(&mut self, bytes: usize, part: usize, supply: Supply<'_>) -> Result<u32, Lack> {
         for _ in 0..self.pending_large.len() {
             let Some(index) = self.pending_large.pop_front() else { break };
-            if claim(index) {
+            if (supply.claim)(index) {
                 self.settle(index);
                 self.shelve(index);
             } else {
@@ -327,7 +307,7 @@ impl Blocks {
                 self.take_idle_large(part, size, index);
                 Ok(index)
             }
-            None => self.new_block(capacity, part, supply, claim),
+            None => self.new_block(capacity, part, supply),
         }
     }
 
@@ -339,19 +319,13 @@ impl Blocks {
         was_idle
     }
 
-    fn new_block(
-        &mut self,
-        capacity: usize,
-        part: usize,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
-    ) -> Result<u32, Lack> {
-        let (offset, part) = self.take_range(capacity, part, supply, claim)?;
+    fn new_block(&mut self, capacity: usize, part: usize, supply: Supply<'_>) -> Result<u32, Lack> {
+        let (offset, part) = self.take_range(capacity, part, supply)?;
         self.held -= capacity;
         let block = Block { offset, capacity, pending: false, part, left_at: 0 };
         if self.unused_indexes.is_empty() && self.blocks.len() >= self.indexes_max {
             // Before giving up: the indexes of what is idle, or that somebody else has let go of meanwhile.
-            self.sweep(claim);
+            self.sweep(supply.claim);
         }
         if let Some(index) = self.unused_indexes.pop() {
             self.blocks[index as usize] = block;

@@ -207,8 +207,7 @@ impl HeapMemory {
         let bytes = bytes.max(1);
         let back = fetch_back::back(self, bytes);
         self.take_growing(|own, blocks, supply| {
-            let claim = |index| self.claim_free(own, index);
-            let (index, offset, capacity) = blocks.take(bytes, own.numa.here(), back, supply, &claim)?;
+            let (index, offset, capacity) = blocks.take(bytes, own.numa.here(), back, supply)?;
             if back.is_some() {
                 fetch_back::was_asked_for(back == Some(index));
             }

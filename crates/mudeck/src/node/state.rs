@@ -12,7 +12,6 @@ use deck_transport::{Budget, Heaps};
 
 use super::boxes::Boxes;
 use super::closed_rings::ClosedRing;
-use super::invitation::Invitation;
 use crate::cloning::Cloning;
 use crate::poster::Poster;
 use crate::settings::{Settings, default_timeout};
@@ -35,8 +34,6 @@ pub(crate) struct NodeShared {
     pub asked: Mutex<HashMap<MailboxId, (Arc<Asked>, Region)>>,
     pub next_ring: AtomicU64,
     watcher: OnceLock<Watcher>,
-    /// Until it has left.
-    invitation: Mutex<Option<Invitation>>,
     pub(super) is_ticking: AtomicBool,
 }
 
@@ -53,11 +50,6 @@ impl Heaps for NodeShared {
 impl NodeShared {
     pub fn join(door: Door) -> Result<Arc<NodeShared>> {
         let settings = Settings::from_environment()?;
-        let invitation = match &door {
-            // A forked child is no node, which `Membership::join` tells.
-            Door::Invited(socket) if !fork::is_child() => Some(Invitation::take(socket)?),
-            _ => None,
-        };
         let membership = Membership::join(door, &settings.heap, Deadline::after(default_timeout()))?;
         let shared = Arc::new(NodeShared {
             budget: Budget::new(settings.budget_bytes),
@@ -70,7 +62,6 @@ impl NodeShared {
             asked: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
-            invitation: Mutex::new(invitation),
             is_ticking: AtomicBool::new(false),
             membership,
         });
@@ -151,8 +142,6 @@ impl NodeShared {
         // Threads that are inside a post right now get to its end before the receivers are told.
         self.all_posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
-        // Nobody reads there any more.
-        lock(&self.invitation).take();
         if let Some(watcher) = self.watcher.get() {
             watcher.end();
         }

@@ -13,13 +13,13 @@ use crate::{MemoryFacts, Words, limits};
 /// The least by which the heap grows.
 const GROWTH: usize = 256 << 10;
 
-/// Whether a heap can grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Supply {
-    /// It may: memory that is not there is asked for.
-    More,
-    /// It was refused: what is there has to do.
-    Refused,
+/// Where memory may come from.
+#[derive(Clone, Copy)]
+pub struct Supply<'a> {
+    /// Memory that is not there is asked for; otherwise that was refused, and what is there has to do.
+    pub may_grow: bool,
+    /// Tells whether a pending buffer is free now, and claims it if so.
+    pub claim: &'a dyn Fn(u32) -> bool,
 }
 
 /// What was lacking.
@@ -41,20 +41,14 @@ pub struct Growth {
 
 impl Blocks {
     /// A range of `bytes` in `part`, or in another part if the heap cannot grow: its offset and where it lies.
-    pub fn take_range(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        supply: Supply,
-        claim: &dyn Fn(u32) -> bool,
-    ) -> Result<(usize, usize), Lack> {
+    pub fn take_range(&mut self, bytes: usize, part: usize, supply: Supply<'_>) -> Result<(usize, usize), Lack> {
         let lack = Lack::Memory(bytes, part);
-        let found = match (self.parts[part].ready.take(bytes), supply) {
-            (Some(offset), _) => (offset, part),
-            (None, Supply::More) => return Err(lack),
-            (None, Supply::Refused) => {
+        let found = match self.parts[part].ready.take(bytes) {
+            Some(offset) => (offset, part),
+            None if supply.may_grow => return Err(lack),
+            None => {
                 // Before giving up: everything that somebody else has let go of meanwhile.
-                self.sweep(claim);
+                self.sweep(supply.claim);
                 self.take_ready(bytes, part).ok_or(lack)?
             }
         };
@@ -116,13 +110,7 @@ impl Blocks {
         self.parts[part].ready.give(offset, bytes);
     }
 
-    /// Is there anything that is to go back to the system? It is neither idle any more nor a hole yet.
-    #[inline]
-    pub fn is_leaving(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
-    /// What that is: offsets and bytes.
+    /// What is to go back to the system, offsets and bytes: neither idle any more nor a hole yet.
     pub fn leave(&mut self) -> Vec<(usize, usize)> {
         std::mem::take(&mut self.leaving)
     }

@@ -16,11 +16,11 @@ impl HeapMemory {
     ///
     /// # Errors
     /// Those of `take`; [`NoMemory`](deck_sync::ErrorKind::NoMemory) if the heap cannot grow so much.
-    pub(super) fn take_growing<T>(&self, take: impl Fn(&Own, &mut Blocks, Supply) -> Result<T, Lack>) -> Result<T> {
+    pub(super) fn take_growing<T>(&self, take: impl Fn(&Own, &mut Blocks, Supply<'_>) -> Result<T, Lack>) -> Result<T> {
         let (own, mut blocks) = self.blocks()?;
         let mut refused = None;
         let result = loop {
-            let supply = if refused.is_none() { Supply::More } else { Supply::Refused };
+            let supply = Supply { may_grow: refused.is_none(), claim: &|index| self.claim_free(own, index) };
             let (bytes, part) = match take(own, &mut blocks, supply) {
                 Ok(taken) => break Ok(taken),
                 Err(Lack::Error(error)) => break Err(error),
@@ -94,10 +94,10 @@ impl HeapMemory {
         own: &'a Own,
         mut blocks: MutexGuard<'a, Blocks>,
     ) -> MutexGuard<'a, Blocks> {
-        if !blocks.is_leaving() {
+        let leaving = blocks.leave();
+        if leaving.is_empty() {
             return blocks;
         }
-        let leaving = blocks.leave();
         drop(blocks);
         leaving.iter().for_each(|(offset, bytes)| self.segment.release(*offset, *bytes));
         let mut blocks = lock(&own.blocks);

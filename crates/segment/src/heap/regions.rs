@@ -31,10 +31,9 @@ impl HeapMemory {
         self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
         let (offset, part) = self.or_with_reserve(|| {
-            self.take_growing(|own, blocks, supply| {
+            self.take_growing(|_, blocks, supply| {
                 // Two lines that a processor fetches together are to be one slot.
-                let claim = |index| self.claim_free(own, index);
-                let (taken, part) = blocks.take_range(bytes + LINE, part, supply, &claim)?;
+                let (taken, part) = blocks.take_range(bytes + LINE, part, supply)?;
                 let offset = taken.next_multiple_of(SLOT);
                 blocks.give_range(if offset == taken { offset + bytes } else { taken }, LINE, part);
                 Ok((offset, part))

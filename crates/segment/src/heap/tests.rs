@@ -314,9 +314,7 @@ mod near {
         let Some(numa) = described(c"numa:2 pu:1", false) else { return };
         let heap = heap(16 << 20, |options| options.numa = numa);
         let take = |size, part| {
-            let taken = heap.take_growing(|own, blocks, supply| {
-                blocks.take(size, part, None, supply, &|index| heap.claim_free(own, index))
-            });
+            let taken = heap.take_growing(|_, blocks, supply| blocks.take(size, part, None, supply));
             taken.unwrap()
         };
         for size in [100, 5000, 100 << 10, 2 << 20] {

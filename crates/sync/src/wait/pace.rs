@@ -30,7 +30,7 @@ thread_local! {
 }
 
 /// How many times as long as usual everything takes on the core of the calling thread, which it measures once in a
-/// while: a tenth of a microsecond on a usual core. Never blocks.
+/// while: a fifth of a microsecond on a usual core. Never blocks.
 pub(crate) fn times(now_ns: u64) -> u64 {
     let known = PACE.get();
     if cfg!(loom) || now_ns.saturating_sub(known.measured_ns) < GOOD_FOR {

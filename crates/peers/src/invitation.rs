@@ -11,7 +11,8 @@ static IN_USE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// A node of this process has come through this invitation, and has not left. If another one came, each of the two
 /// would read what the broker tells the other.
-pub struct Invitation(u64);
+#[derive(Debug)]
+pub(crate) struct Invitation(u64);
 
 impl Invitation {
     /// # Errors
