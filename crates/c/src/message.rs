@@ -86,8 +86,8 @@ pub unsafe extern "C" fn deck_msg_pack(
     answer("deck_msg_pack", || {
         let caller = node::caller()?;
         let element = arguments::element_type(element)?;
-        let bytes = array_bytes(element, data, count)?;
         let mut message = pin(message, caller)?;
+        let bytes = array_bytes(element, data, count)?;
         outside(&message, data, bytes)?;
         let content = if bytes == 0 {
             &[]
@@ -116,8 +116,8 @@ pub unsafe extern "C" fn deck_msg_unpack(
     answer("deck_msg_unpack", || {
         let caller = node::caller()?;
         let element = arguments::element_type(element)?;
-        let bytes = array_bytes(element, data, count)?;
         let mut message = pin(message, caller)?;
+        let bytes = array_bytes(element, data, count)?;
         // One element more than the whole content could hold fails for the same reason as any larger number, and an
         // absurd count then never becomes an absurd array.
         let bytes =

@@ -104,6 +104,8 @@ static void bad_message(bad_t bad) {
   int32_t number = 5;
   EXPECT(bad.code, deck_msg_pack(m, DECK_INT32, &number, 1));
   EXPECT(bad.code, deck_msg_unpack(m, DECK_INT32, &number, 1));
+  EXPECT(bad.code, deck_msg_pack(m, DECK_INT32, &number, SIZE_MAX));
+  EXPECT(bad.code, deck_msg_unpack(m, DECK_INT32, &number, SIZE_MAX));
   EXPECT(bad.code, deck_msg_pack_mbox(m, live[MAILBOX]));
   EXPECT(bad.code, deck_msg_unpack_mbox(m, &untouched, 0));
   CHECK(deck_msg_data(m) == NULL);
