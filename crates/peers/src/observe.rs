@@ -60,7 +60,7 @@ pub struct NodeSight {
     pub number: NodeId,
     /// What became of it; frozen if its process is stopped.
     pub state: NodeState,
-    /// Its process, while it has one.
+    /// Its process, while it has one that can be seen.
     pub process: Option<u32>,
     /// What it tells.
     pub notices: Vec<Told>,
@@ -128,6 +128,12 @@ impl ThreadSight {
 }
 
 impl NodeSight {
+    /// True if it is in the job, and nothing is seen of what it does: its process is of another process namespace, has
+    /// become another user, is of another version of DECK, or is only just joining.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.state == NodeState::Live && self.process.is_none()
+    }
+
     /// The node's segment, if it could be opened and is of this version.
     pub fn heap(&self) -> Option<BorrowedFd<'_>> {
         self.heap.as_ref().map(AsFd::as_fd)

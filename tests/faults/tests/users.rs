@@ -10,10 +10,11 @@ use std::process::Command;
 
 use deck_peers::Refusal;
 use deck_peers::wire::Frame;
-use deck_testkit::{Job, SOON};
+use deck_testkit::{Job, SOON, see};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
+use serde_json::Value;
 
 /// `nobody` on most systems; that it has no name elsewhere does not matter.
 const OTHER_USER: u32 = 65534;
@@ -29,6 +30,8 @@ const AS_UNKNOWN: [[&str; 6]; 2] = [
     ["setpriv", "--reuid=4002", "--regid=4002", "--clear-groups", "unshare", "--user"],
 ];
 const IN_ITS_OWN_PROCESS_NAMESPACE: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
+/// The same, with a `/proc` that shows it.
+const AS_IN_A_CONTAINER: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// The nodes' program where every user may execute it: the folder that it was built in need not be open to others.
 struct OpenProgram(PathBuf);
@@ -169,6 +172,53 @@ fn a_node_in_another_process_namespace_is_of_the_same_user() {
         assert!([second.end(), first.end()].iter().all(|status| status.success()));
         job.end();
     }
+}
+
+/// Two nodes wait for one another's messages, and a third one, which cannot be seen from there, may post to both.
+#[test]
+fn who_may_be_helped_by_a_node_that_is_out_of_sight_is_in_no_cycle() {
+    let program = OpenProgram::new("sight");
+    see::deck();
+    if !can_start(&AS_IN_A_CONTAINER, &program) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let [helper] = job.nodes();
+    let mut one = job.start(&AS_IN_A_CONTAINER, &[]);
+    assert_eq!(one.joined().words(), "1");
+    // Where the child of `unshare` is.
+    let place = |name| format!("/proc/{}/ns/{name}", one.pid());
+    let (processes, mounts) = (place("pid_for_children"), place("mnt"));
+    let enter = ["nsenter", &format!("--pid={processes}"), &format!("--mount={mounts}")];
+    let mut other = job.start(&enter, &[]);
+    assert_eq!(other.joined().words(), "2");
+    for (owner, poster, name) in [(&one, &other, "a"), (&other, &one, "b")] {
+        owner.mailbox(name);
+        [poster, &helper].into_iter().for_each(|node| node.clone_mailbox(name));
+    }
+    one.tell("w", "retrieve a 40000");
+    other.tell("w", "retrieve b 40000");
+
+    let why = |more: &[&str]| {
+        let looking =
+            Command::new(enter[0]).args(&enter[1..]).arg(see::deck()).args(["why", job.name()]).args(more).output();
+        String::from_utf8(looking.expect("nsenter starts").stdout).expect("text")
+    };
+    let job_in_json = || serde_json::from_str::<Value>(&why(&["--json"])).expect("one JSON object")["jobs"][0].take();
+    let told = see::waits_of(job_in_json, 2);
+    assert_eq!(told["cycles"], Value::Array(vec![]), "{told}");
+    assert!(see::nodes_of(&told["waits"][0]["on"]).contains(&0), "{told}");
+    let said = why(&[]);
+    for part in
+        [": 3 nodes, 2 threads wait", "node 0, live: its process cannot be seen from here", "node 0 (out of sight)"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+
+    ["a", "b"].into_iter().for_each(|name| helper.post(name, 0, 1, 100));
+    [&one, &other].into_iter().for_each(|node| drop(node.answer("w").unwrap().words()));
+    assert!([other.end(), one.end(), helper.end()].iter().all(|status| status.success()));
+    job.end();
 }
 
 /// Connects to the socket of root's job `name` as the other user; a program that does not check who holds the job.

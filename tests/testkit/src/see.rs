@@ -48,9 +48,15 @@ const NOT_YOUNG: f64 = 0.4;
 /// watchdog ends what never comes.
 #[track_caller]
 pub fn waits(job: &str, count: usize) -> Value {
+    waits_of(|| told("why", job), count)
+}
+
+/// The same of whatever tells it.
+#[track_caller]
+pub fn waits_of(tell: impl Fn() -> Value, count: usize) -> Value {
     let is_old = |wait: &Value| wait["since_seconds"].as_f64().expect("seconds") > NOT_YOUNG;
     loop {
-        let told = told("why", job);
+        let told = tell();
         let waits = told["waits"].as_array().expect("a list");
         if waits.len() == count && waits.iter().all(is_old) {
             return told;

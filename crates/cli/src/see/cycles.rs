@@ -38,6 +38,8 @@ pub struct Others {
     pub asleep: BTreeMap<NodeId, Vec<u32>>,
     /// Nodes whose processes are stopped.
     pub frozen: BTreeSet<NodeId>,
+    /// Nodes of whose threads nothing is seen: any of these may run.
+    pub out_of_sight: BTreeSet<NodeId>,
 }
 
 impl Others {
@@ -51,6 +53,9 @@ impl Others {
         for node in &job.nodes {
             if node.state == NodeState::Frozen {
                 others.frozen.insert(node.number);
+            }
+            if node.is_out_of_sight() {
+                others.out_of_sight.insert(node.number);
             }
             for thread in node.threads.iter().filter(|thread| !thread.is_service()) {
                 if waits.iter().any(|wait| (wait.node, wait.thread) == (node.number, thread.number)) {
@@ -70,6 +75,7 @@ impl Others {
     pub fn until(&self, later: &Others) -> Others {
         let (before, after) = (self.all_asleep(), later.all_asleep());
         let mut both = Others { frozen: later.frozen.clone(), ..Others::default() };
+        both.out_of_sight = &self.out_of_sight | &later.out_of_sight;
         both.running = self.running.union(&later.running).copied().chain(&before ^ &after).collect();
         for (node, thread) in &before & &after {
             both.asleep.entry(node).or_default().push(thread);
@@ -84,11 +90,15 @@ impl Others {
     /// The same if all woke that sleep outside of DECK.
     fn awake(&self) -> Others {
         let running = &self.running | &self.all_asleep();
-        Others { running, asleep: BTreeMap::new(), frozen: self.frozen.clone() }
+        let (frozen, out_of_sight) = (self.frozen.clone(), self.out_of_sight.clone());
+        Others { running, asleep: BTreeMap::new(), frozen, out_of_sight }
     }
 
-    /// A thread that `whom` means runs.
+    /// A thread that `whom` means runs, or may do so where nobody sees it.
     fn run(&self, whom: Whom) -> bool {
+        if self.out_of_sight.contains(&whom.node()) {
+            return true;
+        }
         match whom {
             Whom::Node(node) | Whom::Owner(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
             Whom::Thread(node, thread) => self.running.contains(&(node, thread)),
@@ -332,6 +342,9 @@ pub mod tests {
         assert!(ways(&waits, &others).is_empty());
         let others = Others { asleep: BTreeMap::from([(NodeId(0), vec![9])]), ..Others::default() };
         assert_eq!(of(&waits, &others)[0].bystanders, [(NodeId(0), 9)]);
+        // Nobody knows what is done where nobody sees it.
+        let unseen = Others { out_of_sight: BTreeSet::from([NodeId(0)]), ..Others::default() };
+        assert!(ways(&waits, &unseen).is_empty() && ways(&waits, &unseen.until(&Others::default())).is_empty());
         // One that is just beginning may wait for who is still at work.
         let waits = [waits[0].clone(), Wait { waited_ns: DOUBTED_FOR_NS - 1, ..waits[1].clone() }];
         assert!(ways(&waits, &others).is_empty());

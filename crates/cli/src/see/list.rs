@@ -9,7 +9,7 @@ use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
 
-use super::{called, is_over, quoted, state_word};
+use super::{OUT_OF_SIGHT, called, is_over, quoted, state_word};
 use crate::result::counted;
 
 /// Rates are counted over so long.
@@ -20,7 +20,7 @@ const GONE_SHOWN: usize = 8;
 
 /// One line for a job.
 pub fn line(job: &JobSight) -> (String, Value) {
-    let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
+    let live = job.nodes.iter().filter(|node| job.has(node.number)).count();
     let text = match left_behind(job) {
         Some(why) => format!("{}: {why}\n", called(job)),
         None => format!("{}: {}, {}\n", called(job), counted(live, "node", "nodes"), processes(job)),
@@ -272,7 +272,8 @@ fn text(
     for node in job.nodes.iter().filter(|node| gone.is_none() || job.has(node.number)) {
         let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
         let memory = node.memory().map_or(String::new(), |(facts, bytes)| format!(", {}", memory(facts, bytes)));
-        writeln!(text, "  {}{process}: {}{memory}", node.number, state_word(node.state))?;
+        let unseen = if node.is_out_of_sight() { format!(": {OUT_OF_SIGHT}") } else { String::new() };
+        writeln!(text, "  {}{process}: {}{memory}{unseen}", node.number, state_word(node.state))?;
     }
     if let Some(gone) = gone {
         writeln!(text, "  {gone}")?;

@@ -94,6 +94,9 @@ fn quoted(name: &str) -> String {
     format!("{name:?}")
 }
 
+/// What is said of a live node of which nothing more is known.
+const OUT_OF_SIGHT: &str = "its process cannot be seen from here";
+
 fn state_word(state: NodeState) -> &'static str {
     match state {
         NodeState::Live => "live",

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use deck_peers::observe::JobSight;
+use deck_peers::observe::{JobSight, NodeSight};
 use serde_json::{Value, json};
 
 use super::cycles::Cycle;
 use super::look::{self, Look};
 use super::waits::{Absent, Wait, Whom, whereabouts};
-use super::{called, quoted, state_word};
+use super::{OUT_OF_SIGHT, called, quoted, state_word};
 use crate::result::counted;
 
 /// The report of a job.
@@ -85,9 +85,13 @@ fn thread(wait: &Wait) -> String {
 
 fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
-    let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
+    let live = job.nodes.iter().filter(|node| job.has(node.number)).count();
     let has_untold = job.nodes.iter().any(|node| node.untold > 0);
-    writeln!(text, "{}: {}, {}", called(job), counted(live, "node", "nodes"), how_many_wait(waits.len(), has_untold))?;
+    let may_be_more = has_untold || job.nodes.iter().any(NodeSight::is_out_of_sight);
+    writeln!(text, "{}: {}, {}", called(job), counted(live, "node", "nodes"), how_many_wait(waits.len(), may_be_more))?;
+    for node in job.nodes.iter().filter(|node| node.is_out_of_sight()) {
+        writeln!(text, "  {}, {}: {OUT_OF_SIGHT}", node.number, state_word(node.state))?;
+    }
     for node in job.nodes.iter().filter(|node| node.process.is_some()) {
         let process = node.process.unwrap_or_default();
         writeln!(text, "  {} (process {process}), {}", node.number, state_word(node.state))?;
@@ -144,8 +148,8 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
 }
 
 /// How many threads wait, as far as that is known.
-fn how_many_wait(count: usize, has_untold: bool) -> String {
-    match (count, has_untold) {
+fn how_many_wait(count: usize, may_be_more: bool) -> String {
+    match (count, may_be_more) {
         (0, false) => "no thread waits".to_owned(),
         (0, true) => "no thread is known to wait".to_owned(),
         _ => counted(count, "thread waits", "threads wait"),
@@ -163,9 +167,9 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
         return format!("{}: {note}", if wait.on.is_empty() { "nobody" } else { "anybody" });
     }
     let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
-    let state = |node: &deck::NodeId| {
-        let sight = job.node(*node).filter(|sight| sight.state != deck::NodeState::Live)?;
-        Some(state_word(sight.state))
+    let state = |node: &deck::NodeId| match job.node(*node)? {
+        sight if sight.is_out_of_sight() => Some("out of sight"),
+        sight => (sight.state != deck::NodeState::Live).then(|| state_word(sight.state)),
     };
     let which_is = |node: &deck::NodeId| state(node).map_or(String::new(), |state| format!(", which is {state}"));
     if let Some(Whom::Runner(node)) = wait.on.first() {

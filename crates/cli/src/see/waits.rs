@@ -8,7 +8,7 @@ use deck::{NodeId, NodeState};
 use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, ThreadSight, Told, now_ns};
 use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
 
-use super::{quoted, state_word};
+use super::{OUT_OF_SIGHT, quoted, state_word};
 
 /// Who could end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,8 +233,11 @@ impl Known<'_> {
         wait.on_guests = !wait.on_newcomers && !self.job.table.job().is_empty();
     }
 
+    /// Those that have cloned one of these mail boxes, and those of which nobody sees what they have cloned.
     fn posters(&self, ids: impl Iterator<Item = u64>) -> BTreeSet<Whom> {
-        ids.filter_map(|id| self.posters.get(&id)).flatten().copied().map(Whom::Node).collect()
+        let known = ids.filter_map(|id| self.posters.get(&id)).flatten().copied();
+        let out_of_sight = self.job.nodes.iter().filter(|node| node.is_out_of_sight()).map(|node| node.number);
+        known.chain(out_of_sight).map(Whom::Node).collect()
     }
 
     /// Who could end a wait, and what else there is to say.
@@ -352,6 +355,10 @@ impl Known<'_> {
                 return;
             }
         };
+        if self.job.node(node).is_some_and(NodeSight::is_out_of_sight) {
+            wait.on.insert(Whom::Node(node));
+            return;
+        }
         let notices = self.job.node(node).map_or(&[][..], |sight| &sight.notices);
         let asleep = notices.iter().find(|told| told.subject == Subject::Wait && told.locker == Some(locker));
         wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
@@ -418,6 +425,9 @@ fn is_for_the_end(told: &Told) -> bool {
 /// Where a thread is, in words, for those who miss it.
 pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<u32>) -> String {
     let Some(sight) = job.node(node) else { return "unknown".to_owned() };
+    if sight.is_out_of_sight() {
+        return format!("{node} is {}: {OUT_OF_SIGHT}", state_word(sight.state));
+    }
     if sight.process.is_none() {
         return format!("{node} is {}", state_word(sight.state));
     }
