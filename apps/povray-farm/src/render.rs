@@ -34,6 +34,9 @@ const STOPPED_BY_ITS_USER: i32 = 2;
 /// is not the same, bit for bit, as these rows of one whole render.
 pub const BLOCK: u32 = 32;
 
+/// Bytes of what POV-Ray says that are told, about a screen: many more find no room in a message.
+const TOLD: usize = 4096;
+
 /// The picture, in POV-Ray's current folder: so POV-Ray need not be told the name of that folder, which may have any
 /// letters.
 const PICTURE: &CStr = c"slice.ppm";
@@ -178,7 +181,10 @@ impl Rendering {
                 let error = Error::new(ErrorKind::System, format!("povray was killed ({status})"));
                 return error.with_remedy("if memory ran out, use fewer --threads or nodes").into();
             }
-            Some(STOPPED_BY_ITS_USER) => return Error::new(ErrorKind::System, "povray was told to end").into(),
+            Some(STOPPED_BY_ITS_USER) => {
+                let error = Error::new(ErrorKind::System, "povray was told to end");
+                return error.with_remedy("start the job again").into();
+            }
             Some(_) => {}
         }
         let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();
@@ -212,7 +218,10 @@ impl Rendering {
     /// # Errors
     /// [`ErrorKind::System`] if they are not.
     pub fn picture(&self) -> Result<&[u8]> {
-        let none = || Error::new(ErrorKind::System, format!("povray left no picture of rows {:?}", self.rows));
+        let none = || {
+            let error = Error::new(ErrorKind::System, format!("povray left no picture of rows {:?}", self.rows));
+            error.with_remedy("look what povray makes of the scene when you start it yourself")
+        };
         self.pixels().ok_or_else(none)
     }
 }
@@ -239,7 +248,12 @@ fn complaint(words: &str) -> String {
         let is_continued = text.is_empty() || line.starts_with(' ');
         text + if is_continued { "" } else { "\n" } + line
     });
-    if text.is_empty() { "povray failed and said nothing".to_owned() } else { text.trim().to_owned() }
+    let mut told = text.trim();
+    // Why it ended comes last, after however many warnings.
+    while let Some((_, rest)) = told.split_once('\n').filter(|_| told.len() > TOLD) {
+        told = rest;
+    }
+    if told.is_empty() { "povray failed and said nothing".to_owned() } else { told.to_owned() }
 }
 
 #[cfg(test)]
@@ -279,5 +293,10 @@ mod tests {
             "File 'bad.pov' line 4: Parse Error: Cannot open include file.\nFatal error in parser: Cannot parse input."
         );
         assert_eq!(complaint("\n"), "povray failed and said nothing");
+        let warnings = "File 'bad.pov' line 2: Parse Warning: This is old.\n".repeat(1000);
+        let last = "File 'bad.pov' line 4: Parse Error: Expected 'number'.";
+        let told = complaint(&format!("==== [Parsing...] ====\n{warnings}{last}\nRender failed\n"));
+        assert!(told.starts_with("File 'bad.pov' line 2") && told.ends_with(last), "{told}");
+        assert!((TOLD / 2..=TOLD).contains(&told.len()), "{} bytes", told.len());
     }
 }

@@ -72,13 +72,15 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
 }
 
 fn place(text: &str) -> Result<[u32; QUEUES], String> {
-    let usage = || "use --place q0=0,q1=0,q2=3 (the home of each queue, once)".to_owned();
+    let last = NODES_MAX - 1;
+    let usage = || format!("use --place q0=0,q1=0,q2=3 (the home of each queue, once, from 0 to {last})");
+    let home = whole::<u32>(0..=last);
     let mut homes = [None; QUEUES];
     for part in text.split(',') {
         let (queue, node) = part.trim().split_once('=').ok_or_else(usage)?;
         let queue = queue.trim().strip_prefix('q').and_then(|number| number.parse::<usize>().ok());
         let place = queue.and_then(|queue| homes.get_mut(queue)).ok_or_else(usage)?;
-        if place.replace(node.trim().parse::<u32>().map_err(|_| usage())?).is_some() {
+        if place.replace(home(node.trim()).map_err(|_| usage())?).is_some() {
             return Err(usage());
         }
     }
@@ -126,6 +128,7 @@ mod tests {
             ("--place q0=0,q1=0,q3=1", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q2=1,q0=0", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q2=x", "--place q0=0,q1=0,q2=3"),
+            ("--place q0=0,q1=0,q2=4294967295", "from 0 to 255"),
             ("--tasks 7", "--tasks 600"),
             ("--tasks 0", "--tasks 600"),
             ("--slots 0", "--slots"),
