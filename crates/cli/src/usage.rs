@@ -17,7 +17,7 @@ use crate::see;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
 const LS: &str = "deck ls [JOB] [--all] [--json]";
-const WHY: &str = "deck why [JOB] [--json]";
+const WHY: &str = "deck why [JOB] [--all] [--json]";
 const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 
 /// DECK: threads own mail boxes, messages move by hand-over.
@@ -84,6 +84,9 @@ enum Subcommands {
         /// Name of the job, or number of one of its processes
         #[arg(value_name = "JOB", value_parser = NonEmptyStringValueParser::new())]
         job: Option<String>,
+        /// Show each thread, absent member and cycle, however many are alike
+        #[arg(long)]
+        all: bool,
         /// Print one JSON object and nothing else
         #[arg(long)]
         json: bool,
@@ -160,8 +163,8 @@ pub fn parse() -> Result<Command, ExitCode> {
                 Command::Bench(bench::Options { benchmark, json, points: at, time })
             }
             Subcommands::Ls { job, all, json } => Command::See(see::Options { what: see::What::List, job, all, json }),
-            Subcommands::Why { job, json } => {
-                Command::See(see::Options { what: see::What::Waits, job, all: false, json })
+            Subcommands::Why { job, all, json } => {
+                Command::See(see::Options { what: see::What::Waits, job, all, json })
             }
             Subcommands::Place(command) => {
                 command.check().map_err(|why| {

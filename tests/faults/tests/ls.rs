@@ -176,7 +176,7 @@ fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
     for wrong in [&["why", "a", "b"][..], &["why", ""]] {
         let ended = Command::new(deck()).args(wrong).output().expect("deck starts");
         assert_eq!(ended.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--all] [--json]"));
     }
     drop((one, _other));
     job.end();

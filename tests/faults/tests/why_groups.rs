@@ -41,6 +41,31 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
 }
 
 #[test]
+fn of_many_that_wait_alike_a_few_are_told_one_by_one_and_all_if_one_asks() {
+    const EACH: usize = 10;
+    let job = Job::launched(program());
+    let [zero, one] = job.nodes();
+    let members = || (0..2 * EACH).map(|index| (if index < EACH { &zero } else { &one }, format!("g{index}"), index));
+    for (node, thread, index) in members() {
+        node.tell(&thread, &format!("join-group g {} {index} 40000", 2 * EACH));
+    }
+    members().for_each(|(node, thread, _)| drop(node.answer(&thread).unwrap().words()));
+    for (node, thread, index) in members().take(EACH) {
+        node.tell(&thread, &format!("collective g@{index} barrier 0 1 40000"));
+    }
+    let told = waits(job.name(), EACH);
+    assert!(told["waits"].as_array().unwrap().iter().all(|wait| wait["absent"].as_array().unwrap().len() == EACH));
+    let [few, all] = [&["why", job.name()][..], &["why", job.name(), "--all"]].map(see::said_with);
+    let counts = |text: &str| [" waits in barrier", "absent: index "].map(|part| text.matches(part).count());
+    assert_eq!(counts(&few), [8, 8 * 8], "{few}");
+    let more = "    and 2 threads more wait in barrier of group \"g\" (--all shows each)\n";
+    assert!(few.contains(more) && few.contains("      absent: and 2 members more (--all shows each)\n"), "{few}");
+    assert_eq!((counts(&all), all.contains("--all")), ([EACH, EACH * EACH], false), "{all}");
+    drop((zero, one));
+    job.end();
+}
+
+#[test]
 fn a_wait_for_members_has_begun_when_it_began_whoever_comes_meanwhile() {
     let job = Job::launched(program());
     let [zero, one] = job.nodes();

@@ -35,8 +35,14 @@ pub fn told(command: &str, job: &str) -> Value {
 /// The same in words.
 #[track_caller]
 pub fn said(command: &str, job: &str) -> String {
-    let ended = Command::new(deck()).args([command, job]).output().expect("deck starts");
-    assert!(ended.status.success(), "deck {command} {job}: {}", ended.status);
+    said_with(&[command, job])
+}
+
+/// What a command prints, with whatever arguments.
+#[track_caller]
+pub fn said_with(arguments: &[&str]) -> String {
+    let ended = Command::new(deck()).args(arguments).output().expect("deck starts");
+    assert!(ended.status.success(), "deck {arguments:?}: {}", ended.status);
     String::from_utf8(ended.stdout).expect("text")
 }
 

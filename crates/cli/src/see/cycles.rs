@@ -58,7 +58,7 @@ impl Others {
                 others.out_of_sight.insert(node.number);
             }
             for thread in node.threads.iter().filter(|thread| !thread.is_service()) {
-                if waits.iter().any(|wait| (wait.node, wait.thread) == (node.number, thread.number)) {
+                if waits.binary_search_by_key(&(node.number, thread.number), Wait::place).is_ok() {
                     continue;
                 }
                 if thread.runs() || thread.is_stopped() && !all_are_stopped {
@@ -125,34 +125,34 @@ fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     match whom {
         Whom::Node(_) | Whom::Owner(_) if has_come => false,
         Whom::Node(node) | Whom::Owner(node) => {
-            wait.node == node && wait.goal != Goal::Join && (wait.node, wait.thread) != (from.node, from.thread)
+            wait.node == node && wait.goal != Goal::Join && wait.place() != from.place()
         }
-        Whom::Thread(node, thread) => (wait.node, wait.thread) == (node, thread),
+        Whom::Thread(node, thread) => wait.place() == (node, thread),
         Whom::Runner(_) | Whom::Control(_) => false,
     }
 }
 
-/// Some of the waits of a job, found by their nodes.
+/// Some of the waits of a job, which are in the order of their nodes and threads.
 struct Among<'a> {
     waits: &'a [Wait],
-    of_nodes: BTreeMap<NodeId, Vec<usize>>,
+    which: BTreeSet<usize>,
 }
 
 impl<'a> Among<'a> {
-    fn new(waits: &'a [Wait], which: &BTreeSet<usize>) -> Among<'a> {
-        let mut among = Among { waits, of_nodes: BTreeMap::new() };
-        which.iter().for_each(|index| among.add(*index));
-        among
-    }
-
-    fn add(&mut self, index: usize) {
-        self.of_nodes.entry(self.waits[index].node).or_default().push(index);
+    fn new(waits: &'a [Wait], which: BTreeSet<usize>) -> Among<'a> {
+        debug_assert!(waits.is_sorted_by_key(Wait::place));
+        Among { waits, which }
     }
 
     /// Those of the threads that `whom` means, seen from `from`.
     fn of(&self, whom: Whom, from: &Wait) -> impl Iterator<Item = usize> {
-        let of_node = self.of_nodes.get(&whom.node()).into_iter().flatten().copied();
-        of_node.filter(move |index| is_of(&self.waits[*index], whom, from))
+        let (first, last) = match whom {
+            Whom::Thread(node, thread) => ((node, thread), (node, thread)),
+            whom => ((whom.node(), 0), (whom.node(), u32::MAX)),
+        };
+        let begin = self.waits.partition_point(|wait| wait.place() < first);
+        let end = self.waits.partition_point(|wait| wait.place() <= last);
+        self.which.range(begin..end).copied().filter(move |index| is_of(&self.waits[*index], whom, from))
     }
 
     /// Those of all who could end wait `from`; the same one more than once if several mean it.
@@ -174,7 +174,7 @@ impl<'a> Among<'a> {
 fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
     let (passing, mut left): (BTreeSet<usize>, BTreeSet<usize>) =
         (0..waits.len()).partition(|index| waits[*index].is_passing);
-    let mut ended = Among::new(waits, &passing);
+    let mut ended = Among::new(waits, passing);
     loop {
         let count = left.len();
         left.retain(|index| {
@@ -182,7 +182,7 @@ fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
             let can_end = |whom: &Whom| others.run(*whom) || ended.of(*whom, wait).next().is_some();
             let ends = if wait.needs_all { wait.on.iter().all(can_end) } else { wait.on.iter().any(can_end) };
             if ends {
-                ended.add(*index);
+                ended.which.insert(*index);
             }
             !ends
         });
@@ -194,17 +194,15 @@ fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
 
 /// The waits that are left, and which of them come back to one another.
 struct Left<'a> {
-    indexes: BTreeSet<usize>,
     among: Among<'a>,
     components: Vec<usize>,
 }
 
 impl<'a> Left<'a> {
     fn of(waits: &'a [Wait], others: &Others) -> Left<'a> {
-        let indexes = reduce(waits, others);
-        let among = Among::new(waits, &indexes);
+        let among = Among::new(waits, reduce(waits, others));
         let components = components::of(waits.len(), |from| among.next_in_a_cycle(from));
-        Left { indexes, among, components }
+        Left { among, components }
     }
 
     /// The shortest way from `first` back to itself, past none but `which` steps from one wait to the next.
@@ -250,13 +248,13 @@ impl<'a> Left<'a> {
 /// True if there is any cycle.
 pub fn are_any(waits: &[Wait], others: &Others) -> bool {
     let left = Left::of(waits, others);
-    left.indexes.iter().any(|first| left.way_back(*first, |_, _| true).is_some())
+    left.among.which.iter().any(|first| left.way_back(*first, |_, _| true).is_some())
 }
 
 /// The cycles: one for each wait that is in any, and none twice.
 pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let left = Left::of(waits, others);
-    if left.indexes.is_empty() {
+    if left.among.which.is_empty() {
         return vec![];
     }
     let left_by_all = reduce(waits, &others.awake());
@@ -266,7 +264,7 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let mut known: BTreeMap<usize, (Vec<(NodeId, u32)>, bool)> = BTreeMap::new();
     // Where threads that wait for the same thing could go on if another wait ended, that one is in a cycle of its own.
     let mut with_others: BTreeSet<usize> = BTreeSet::new();
-    let firsts = || left.indexes.iter().copied();
+    let firsts = || left.among.which.iter().copied();
     for (first, is_plain) in firsts().map(|first| (first, true)).chain(firsts().map(|first| (first, false))) {
         let component = left.components[first];
         if told.contains(&first) || !is_plain && with_others.contains(&component) {
@@ -457,6 +455,20 @@ pub mod tests {
         let [one, other] = both;
         let third = wait(2, 3, &[Whom::Thread(NodeId(1), 2)], false);
         assert_eq!(ways(&[one, other, third], &Others::default()), [[1, 2]]);
+    }
+
+    #[test]
+    fn who_waits_for_the_same_semaphore_is_told_with_who_waits_for_them() {
+        let at = |thread, address| {
+            let wait = wait(0, thread, &[node(0)], false);
+            Wait { goal: Goal::Semaphore, facts: [address; FACTS], ..wait }
+        };
+        let absent = [1, 2].map(|thread| Whom::Thread(NodeId(0), thread));
+        let waits = [at(1, 64), at(2, 64), wait(0, 3, &absent, true)];
+        assert_eq!(ways(&waits, &Others::default()), [[0, 2], [1, 2]]);
+        // One of the threads could post to the other one's.
+        assert_eq!(ways(&[at(1, 64), at(2, 128)], &Others::default()), [[0, 1]]);
+        assert_eq!(ways(&waits[..2], &Others::default()), [[0, 1]]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Options {
     pub what: What,
     /// Name of a job, or a process of it.
     pub job: Option<String>,
-    /// Tell also many nodes that are gone one by one.
+    /// Tell one by one also what there is much of: nodes that are gone, threads that wait alike.
     pub all: bool,
     /// Print JSON.
     pub json: bool,
@@ -59,7 +59,7 @@ fn show(options: &Options) -> deck::Result<String> {
     let (texts, values): (Vec<String>, Vec<Value>) = jobs
         .into_iter()
         .map(|job| match options.what {
-            What::Waits => report::job(job),
+            What::Waits => report::job(job, options.all),
             What::List if wanted.is_some() => list::job(&job, options.all),
             What::List => list::line(&job),
         })

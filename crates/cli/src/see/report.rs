@@ -1,7 +1,7 @@
 //! `deck why`: who waits for what, in words and in JSON.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
 
 use deck_peers::observe::{JobSight, NodeSight};
 use serde_json::{Value, json};
@@ -12,11 +12,15 @@ use super::waits::{Absent, Wait, Whom, whereabouts};
 use super::{OUT_OF_SIGHT, called, quoted, state_word};
 use crate::result::counted;
 
-/// The report of a job.
-pub fn job(job: JobSight) -> (String, Value) {
+/// Threads of a node that wait alike, absent members and cycles are told one by one as long as there are no more of them.
+const SHOWN: usize = 8;
+
+/// The report of a job, in words (of `all`, or of a few of those that are alike) and in JSON.
+pub fn job(job: JobSight, all: bool) -> (String, Value) {
     let (Look { job, waits, .. }, cycles) = look::until_sure(job);
     let job = &job;
-    let text = text(job, &waits, &cycles).unwrap_or_default();
+    let shown = if all { usize::MAX } else { SHOWN };
+    let text = text(job, &waits, &cycles, shown).unwrap_or_default();
     let value = json!({
         "job": job.table.job(),
         "processes": job.processes,
@@ -83,7 +87,15 @@ fn thread(wait: &Wait) -> String {
     format!("thread {} {}", wait.thread, quoted(&wait.thread_name))
 }
 
-fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std::fmt::Error> {
+/// What is not told one by one.
+fn more(count: usize, shown: usize, one: &str, many: &str) -> Option<String> {
+    let more = count.checked_sub(shown).filter(|more| *more > 0)?;
+    Some(format!("and {} more", counted(more, one, many)))
+}
+
+const ALL: &str = "(--all shows each)";
+
+fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle], shown: usize) -> Result<String, fmt::Error> {
     let mut text = String::new();
     let live = job.nodes.iter().filter(|node| job.has(node.number)).count();
     let has_untold = job.nodes.iter().any(|node| node.untold > 0);
@@ -93,58 +105,88 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
         writeln!(text, "  {}, {}: {OUT_OF_SIGHT}", node.number, state_word(node.state))?;
     }
     for node in job.nodes.iter().filter(|node| node.process.is_some()) {
-        let process = node.process.unwrap_or_default();
-        writeln!(text, "  {} (process {process}), {}", node.number, state_word(node.state))?;
-        let mut is_silent = true;
-        for wait in waits.iter().filter(|wait| wait.node == node.number) {
-            is_silent = false;
-            writeln!(text, "    {} waits {}", thread(wait), wait.doing)?;
-            writeln!(text, "      for {:.1} s, {}", seconds(wait.waited_ns), end(wait))?;
-            if !wait.absent.is_empty() {
-                for absent in &wait.absent {
-                    let node = absent.node.map_or(String::new(), |node| format!(" ({node})"));
-                    writeln!(text, "      absent: index {}{node}: {}", absent.index, place(job, waits, absent))?;
-                }
-            } else {
-                writeln!(text, "      on {}", on(job, waits, wait))?;
-            }
-        }
-        if is_silent {
-            writeln!(text, "    {} in DECK", how_many_wait(0, node.untold > 0))?;
-        }
-        if node.untold > 0 {
-            writeln!(
-                text,
-                "    and more: {} could not be noted, for want of room",
-                counted(node.untold as usize, "thing", "things")
-            )?;
-        }
+        write_node(&mut text, job, waits, node, shown)?;
     }
-    for cycle in cycles {
-        let guests = if cycle.on_guests { ", unless a node that joins the job ends one" } else { "" };
-        writeln!(text, "  cycle: these wait for one another only{guests}")?;
-        for (index, at) in cycle.waits.iter().enumerate() {
-            let (wait, next) = (&waits[*at], &waits[cycle.waits[(index + 1) % cycle.waits.len()]]);
-            writeln!(
-                text,
-                "    {}, {} waits {}: for {}, {}",
-                wait.node,
-                thread(wait),
-                wait.doing,
-                next.node,
-                thread(next)
-            )?;
-        }
-        if !cycle.bystanders.is_empty() {
-            let named = |(node, thread): &(deck::NodeId, u32)| format!("{thread} of {node}");
-            let named: Vec<_> = cycle.bystanders.iter().map(named).collect();
-            writeln!(text, "    unless one that sleeps outside of DECK ends it: thread {}", named.join(", "))?;
-        }
+    for cycle in cycles.iter().take(shown) {
+        write_cycle(&mut text, waits, cycle)?;
         if has_untold {
             writeln!(text, "    as far as is known: what could not be noted may end it")?;
         }
     }
+    if let Some(more) = more(cycles.len(), shown, "cycle", "cycles") {
+        writeln!(text, "  {more} {ALL}")?;
+    }
     Ok(text)
+}
+
+fn write_node(
+    text: &mut String,
+    job: &JobSight,
+    waits: &[Wait],
+    node: &NodeSight,
+    shown: usize,
+) -> Result<(), fmt::Error> {
+    let process = node.process.unwrap_or_default();
+    writeln!(text, "  {} (process {process}), {}", node.number, state_word(node.state))?;
+    let mut alike: BTreeMap<_, usize> = BTreeMap::new();
+    for wait in waits.iter().filter(|wait| wait.node == node.number) {
+        let count = alike.entry((&wait.doing, &wait.on, &wait.note, &wait.absent)).or_default();
+        *count += 1;
+        if *count > shown {
+            continue;
+        }
+        writeln!(text, "    {} waits {}", thread(wait), wait.doing)?;
+        writeln!(text, "      for {:.1} s, {}", seconds(wait.waited_ns), end(wait))?;
+        for absent in wait.absent.iter().take(shown) {
+            let node = absent.node.map_or(String::new(), |node| format!(" ({node})"));
+            writeln!(text, "      absent: index {}{node}: {}", absent.index, place(job, waits, absent))?;
+        }
+        if let Some(more) = more(wait.absent.len(), shown, "member", "members") {
+            writeln!(text, "      absent: {more} {ALL}")?;
+        }
+        if wait.absent.is_empty() {
+            writeln!(text, "      on {}", on(job, waits, wait))?;
+        }
+    }
+    if alike.is_empty() {
+        writeln!(text, "    {} in DECK", how_many_wait(0, node.untold > 0))?;
+    }
+    for ((doing, ..), count) in alike {
+        if let Some(more) = more(count, shown, "thread", "threads") {
+            writeln!(text, "    {more} wait{} {doing} {ALL}", if count == shown + 1 { "s" } else { "" })?;
+        }
+    }
+    if node.untold > 0 {
+        writeln!(
+            text,
+            "    and more: {} could not be noted, for want of room",
+            counted(node.untold as usize, "thing", "things")
+        )?;
+    }
+    Ok(())
+}
+
+fn write_cycle(text: &mut String, waits: &[Wait], cycle: &Cycle) -> Result<(), fmt::Error> {
+    let guests = if cycle.on_guests { ", unless a node that joins the job ends one" } else { "" };
+    writeln!(text, "  cycle: these wait for one another only{guests}")?;
+    for (index, at) in cycle.waits.iter().enumerate() {
+        let (wait, next) = (&waits[*at], &waits[cycle.waits[(index + 1) % cycle.waits.len()]]);
+        writeln!(
+            text,
+            "    {}, {} waits {}: for {}, {}",
+            wait.node,
+            thread(wait),
+            wait.doing,
+            next.node,
+            thread(next)
+        )?;
+    }
+    if !cycle.bystanders.is_empty() {
+        let named = |(node, thread): &(deck::NodeId, u32)| format!("{thread} of {node}");
+        let named: Vec<_> = cycle.bystanders.iter().map(named).collect();
+        writeln!(text, "    unless one that sleeps outside of DECK ends it: thread {}", named.join(", "))?;
+    }
+    Ok(())
 }
 
 /// How many threads wait, as far as that is known.

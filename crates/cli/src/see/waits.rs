@@ -36,7 +36,7 @@ impl Whom {
 }
 
 /// A member that has not come to a collective, or has not left the last group of a name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Absent {
     /// Its index.
     pub index: u32,
@@ -88,11 +88,21 @@ pub struct Wait {
 impl Wait {
     /// Is `other` for the same thing, which is not done by those who wait for it?
     pub fn is_for_the_same_as(&self, other: &Wait) -> bool {
-        use Goal::{Barrier, Condition, Counter, Group, Name, Segment};
+        use Goal::{Barrier, Condition, Counter, Group, Name, Segment, Semaphore};
+        let thing = |wait: &Wait| match wait.goal {
+            // It has no name, and is where it is in its node.
+            Semaphore => (wait.goal, Some((wait.node, wait.facts[0]))),
+            goal => (goal, None),
+        };
         // Who waits for the end of a group may be a member of it.
         let is_done_by_others =
-            !self.needs_all && matches!(self.goal, Barrier | Condition | Counter | Group | Name | Segment);
-        is_done_by_others && (self.goal, &self.name) == (other.goal, &other.name)
+            !self.needs_all && matches!(self.goal, Barrier | Condition | Counter | Group | Name | Segment | Semaphore);
+        is_done_by_others && (thing(self), &self.name) == (thing(other), &other.name)
+    }
+
+    /// Whose it is, in the order of the waits of a job.
+    pub fn place(&self) -> (NodeId, u32) {
+        (self.node, self.thread)
     }
 
     /// Is this the same wait in an earlier or a later look, with the same prospects?
@@ -164,7 +174,7 @@ pub fn of(job: &JobSight) -> Vec<Wait> {
         .iter()
         .flat_map(|node| node.notices.iter().filter_map(|told| known.wait(node, told, now)).collect::<Vec<_>>())
         .collect();
-    waits.sort_by_key(|wait| (wait.node, wait.thread));
+    waits.sort_by_key(Wait::place);
     waits
 }
 
@@ -433,7 +443,8 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     }
     let frozen = if sight.state == NodeState::Frozen { ", and its process is stopped" } else { "" };
     let Some(number) = thread else { return format!("{node} is {}", state_word(sight.state)) };
-    if let Some(wait) = waits.iter().find(|wait| wait.node == node && wait.thread == number) {
+    if let Ok(at) = waits.binary_search_by_key(&(node, number), Wait::place) {
+        let wait = &waits[at];
         return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);
     }
     match sight.threads.iter().find(|thread| thread.number == number) {

@@ -67,7 +67,6 @@ it('an answer may take as long as it likes while some of it comes, and the progr
   await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
   await page.waitForFunction(() => ['finished', 'lost'].includes(document.body.dataset.state ?? ''));
   expect(await page.textContent('#state')).toBe('finished: 1 of 1 slice');
-  expect(asked.filter((one) => one.includes('/strips'))).toEqual(['GET /strips?from=0']);
   expect(asked).toContain('HEAD /');
   await page.close();
   server.close();
