@@ -65,9 +65,10 @@ impl<'a> Manager<'a> {
     /// # Errors
     /// [`ErrorKind::Exists`] if this job has a manager already; [`ErrorKind::NoMemory`].
     pub fn new(node: &'a Node, slab: Slab, nodes: u32) -> Result<Manager<'a>> {
+        // Before the memory, whose pages may take longer to make than the others wait for a name.
+        let mailbox = node.mailbox(protocol::MANAGER)?;
         let points = slab.width() as usize * slab.height() as usize;
         let temperatures = memory::defaults(points, &format!("the temperatures of {slab}"))?;
-        let mailbox = node.mailbox(protocol::MANAGER)?;
         let last = (0, f64::INFINITY);
         Ok(Manager {
             node,

@@ -243,7 +243,10 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
 fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
     let folder = Folder::new("scheduler-by-hand");
     let job = format!("scheduler-by-hand-{}", std::process::id());
-    let start = |options: &str| scheduler(&folder, options).env("DECK_JOB", &job).spawn().unwrap();
+    // The first node waits for the others until this test has seen it, however slow the machine is.
+    let start =
+        |options: &str| scheduler(&folder, options).env("DECK_JOB", &job).env("DECK_TIMEOUT", "600").spawn().unwrap();
+    deck();
     let _first = Nodes(vec![start("--nodes 3")]);
     wait_until_joined(&job, 1);
     let second = start("--tasks 6").wait_with_output().unwrap();
