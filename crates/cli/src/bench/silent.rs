@@ -59,7 +59,7 @@ fn part(part: &Part) -> deck::Result<()> {
 }
 
 /// How long it may take until all are silent: threads that contend are many for few processors.
-const SETTLING: Duration = Duration::from_secs(60);
+const SETTLING: Duration = Duration::from_secs(300);
 
 /// Bytes of the message with which the words of a process end; all before are empty.
 const END: usize = 1;
