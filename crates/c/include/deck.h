@@ -569,8 +569,7 @@ int deck_request_destroy(deck_request_t *r);
  * Memory under a name, which all nodes map. It is allocated, all of it and zeroed, in the memory of its home, a node. It
  * lives as long as any node has it open, whatever becomes of its home and its creator; then its name is free again. Keep
  * order in it with what follows: mutexes, condition variables, barriers and counters. Each kind has names of its own, of
- * 1 to 95 bytes; a job can have 4,096 at a time: what is open, counters that are not 0, mutexes whose holder is gone, and
- * broken barriers.
+ * 1 to 95 bytes; a job can have 4,096 at a time: what is open, counters not at 0, mutexes of dead holders, broken barriers.
  */
 
 typedef struct deck_segment deck_segment_t;

@@ -12,7 +12,8 @@ use super::waits::{Absent, Wait, Whom, whereabouts};
 use super::{OUT_OF_SIGHT, called, quoted, state_word};
 use crate::result::counted;
 
-/// Threads of a node that wait alike, absent members and cycles are told one by one as long as there are no more of them.
+/// Threads of a node that wait alike, absent members and cycles are told one by one as long as there are no more of
+/// them.
 const SHOWN: usize = 8;
 
 /// The report of a job, in words (of `all`, or of a few of those that are alike) and in JSON.
