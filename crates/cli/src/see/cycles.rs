@@ -117,17 +117,14 @@ impl Others {
     }
 }
 
-/// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to
-/// anybody, nor who has come to the same barrier or joined the same group.
-fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
+/// Whether the end of `wait`, whose thread `whom` means by its place, could help `from`. Who waits for the end of a
+/// thread is no help to anybody, nor who has come to the same barrier or joined the same group.
+fn helps(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     let has_come =
         matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from) && !wait.is_passing;
     match whom {
-        Whom::Node(_) | Whom::Owner(_) if has_come => false,
-        Whom::Node(node) | Whom::Owner(node) => {
-            wait.node == node && wait.goal != Goal::Join && wait.place() != from.place()
-        }
-        Whom::Thread(node, thread) => wait.place() == (node, thread),
+        Whom::Node(_) | Whom::Owner(_) => !has_come && wait.goal != Goal::Join && wait.place() != from.place(),
+        Whom::Thread(..) => true,
         Whom::Runner(_) | Whom::Control(_) => false,
     }
 }
@@ -152,7 +149,7 @@ impl<'a> Among<'a> {
         };
         let begin = self.waits.partition_point(|wait| wait.place() < first);
         let end = self.waits.partition_point(|wait| wait.place() <= last);
-        self.which.range(begin..end).copied().filter(move |index| is_of(&self.waits[*index], whom, from))
+        self.which.range(begin..end).copied().filter(move |index| helps(&self.waits[*index], whom, from))
     }
 
     /// Those of all who could end wait `from`; the same one more than once if several mean it.

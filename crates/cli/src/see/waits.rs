@@ -112,12 +112,17 @@ impl Wait {
     }
 }
 
+/// What tells a member of a group from others, of that and of other groups.
+type MemberFacts = [u64; 5];
+
 /// What the job's segments tell, in the form of questions.
 struct Known<'a> {
     job: &'a JobSight,
     objects: Objects,
     /// The nodes that can post to a mail box.
     posters: BTreeMap<u64, BTreeSet<NodeId>>,
+    /// The thread that called last as a member of a group, or joined, by the node and what it tells of the member.
+    member_threads: BTreeMap<(NodeId, MemberFacts), u32>,
     barriers: BTreeMap<String, AtBarrier>,
 }
 
@@ -161,13 +166,19 @@ fn barriers(job: &JobSight, objects: &Objects) -> BTreeMap<String, AtBarrier> {
 /// All waits of a job, by node and thread.
 pub fn of(job: &JobSight) -> Vec<Wait> {
     let mut posters: BTreeMap<u64, BTreeSet<NodeId>> = BTreeMap::new();
-    for node in &job.nodes {
-        for ring in node.notices.iter().filter(|told| told.subject == Subject::Ring) {
-            posters.entry(ring.facts[0]).or_default().insert(node.number);
+    let mut member_threads = BTreeMap::new();
+    for (node, told) in job.nodes.iter().flat_map(|node| node.notices.iter().map(move |told| (node.number, told))) {
+        let [first, second, third, fourth, fifth, ..] = told.facts;
+        match told.subject {
+            Subject::Ring => _ = posters.entry(first).or_default().insert(node),
+            Subject::Member => {
+                member_threads.entry((node, [first, second, third, fourth, fifth])).or_insert(told.thread);
+            }
+            _ => {}
         }
     }
     let objects = Objects::new(&job.table);
-    let known = Known { job, barriers: barriers(job, &objects), objects, posters };
+    let known = Known { job, barriers: barriers(job, &objects), objects, posters, member_threads };
     let now = now_ns();
     let mut waits: Vec<Wait> = job
         .nodes
@@ -390,7 +401,7 @@ impl Known<'_> {
             };
             if is_waited_for {
                 let facts = [u64::from(owner.0), offset, size, 0, u64::from(member.index)];
-                let thread = member.node.and_then(|node| self.member_thread(node, &facts));
+                let thread = member.node.and_then(|node| self.member_threads.get(&(node, facts)).copied());
                 let node = member.node;
                 wait.absent.push(Absent { index: member.index, node, thread, has_left: member.has_left });
             }
@@ -406,13 +417,6 @@ impl Known<'_> {
             self.wait_for_anybody(wait);
             wait.needs_all = false;
         }
-    }
-
-    /// The thread that called last as this member of the group, or joined.
-    fn member_thread(&self, node: NodeId, facts: &[u64; 5]) -> Option<u32> {
-        let notices = &self.job.node(node)?.notices;
-        let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
-        notices.iter().find(is_it).map(|told| told.thread)
     }
 }
 
