@@ -58,7 +58,7 @@ impl Others {
                 others.out_of_sight.insert(node.number);
             }
             for thread in node.threads.iter().filter(|thread| !thread.is_service()) {
-                if waits.binary_search_by_key(&(node.number, thread.number), Wait::place).is_ok() {
+                if waits.binary_search_by_key(&(node.number, thread.number), Wait::whose).is_ok() {
                     continue;
                 }
                 if thread.runs() || thread.is_stopped() && !all_are_stopped {
@@ -74,9 +74,12 @@ impl Others {
     /// What is known of the time between this look and a later one: who is not seen asleep in both may have run.
     pub fn until(&self, later: &Others) -> Others {
         let (before, after) = (self.all_asleep(), later.all_asleep());
-        let mut both = Others { frozen: later.frozen.clone(), ..Others::default() };
-        both.out_of_sight = &self.out_of_sight | &later.out_of_sight;
-        both.running = self.running.union(&later.running).copied().chain(&before ^ &after).collect();
+        let mut both = Others {
+            running: self.running.union(&later.running).copied().chain(&before ^ &after).collect(),
+            asleep: BTreeMap::new(),
+            frozen: later.frozen.clone(),
+            out_of_sight: &self.out_of_sight | &later.out_of_sight,
+        };
         for (node, thread) in &before & &after {
             both.asleep.entry(node).or_default().push(thread);
         }
@@ -117,13 +120,13 @@ impl Others {
     }
 }
 
-/// Whether the end of `wait`, whose thread `whom` means by its place, could help `from`. Who waits for the end of a
+/// Whether the end of `wait`, whose thread is one that `whom` means, could help `from`. Who waits for the end of a
 /// thread is no help to anybody, nor who has come to the same barrier or joined the same group.
 fn helps(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     let has_come =
         matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from) && !wait.is_passing;
     match whom {
-        Whom::Node(_) | Whom::Owner(_) => !has_come && wait.goal != Goal::Join && wait.place() != from.place(),
+        Whom::Node(_) | Whom::Owner(_) => !has_come && wait.goal != Goal::Join && wait.whose() != from.whose(),
         Whom::Thread(..) => true,
         Whom::Runner(_) | Whom::Control(_) => false,
     }
@@ -137,7 +140,7 @@ struct Among<'a> {
 
 impl<'a> Among<'a> {
     fn new(waits: &'a [Wait], which: BTreeSet<usize>) -> Among<'a> {
-        debug_assert!(waits.is_sorted_by_key(Wait::place));
+        debug_assert!(waits.is_sorted_by_key(Wait::whose));
         Among { waits, which }
     }
 
@@ -147,8 +150,8 @@ impl<'a> Among<'a> {
             Whom::Thread(node, thread) => ((node, thread), (node, thread)),
             whom => ((whom.node(), 0), (whom.node(), u32::MAX)),
         };
-        let begin = self.waits.partition_point(|wait| wait.place() < first);
-        let end = self.waits.partition_point(|wait| wait.place() <= last);
+        let begin = self.waits.partition_point(|wait| wait.whose() < first);
+        let end = self.waits.partition_point(|wait| wait.whose() <= last);
         self.which.range(begin..end).copied().filter(move |index| helps(&self.waits[*index], whom, from))
     }
 

@@ -9,21 +9,17 @@ use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
 
-use super::{OUT_OF_SIGHT, called, is_over, quoted, state_word};
+use super::{ALL, OUT_OF_SIGHT, SHOWN, called, is_over, live, quoted, state_word};
 use crate::result::counted;
 
 /// Rates are counted over so long.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Nodes that are gone are told one by one as long as there are no more of them.
-const GONE_SHOWN: usize = 8;
-
 /// One line for a job.
 pub fn line(job: &JobSight) -> (String, Value) {
-    let live = job.nodes.iter().filter(|node| job.has(node.number)).count();
     let text = match left_behind(job) {
         Some(why) => format!("{}: {why}\n", called(job)),
-        None => format!("{}: {}, {}\n", called(job), counted(live, "node", "nodes"), processes(job)),
+        None => format!("{}: {}, {}\n", called(job), counted(live(job), "node", "nodes"), processes(job)),
     };
     (text, json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) }))
 }
@@ -246,14 +242,14 @@ fn gone(nodes: impl Iterator<Item = NodeState>) -> Option<String> {
         }
     }
     let sum = match (left, lost) {
-        _ if left + lost <= GONE_SHOWN => return None,
+        _ if left + lost <= SHOWN => return None,
         (left, 0) => format!("{left} nodes left"),
         (0, lost) => format!("{lost} nodes were lost"),
         (left, lost) => {
             format!("{} left, {lost} {} lost", counted(left, "node", "nodes"), if lost == 1 { "was" } else { "were" })
         }
     };
-    Some(format!("{sum} (--all shows each)"))
+    Some(format!("{sum} {ALL}"))
 }
 
 fn text(

@@ -24,6 +24,12 @@ pub enum What {
     Waits,
 }
 
+/// What there may be much of is told one by one as long as there is no more of it: nodes that are gone, threads of a
+/// node that wait alike, absent members, cycles.
+const SHOWN: usize = 8;
+/// How to see the others.
+const ALL: &str = "(--all shows each)";
+
 /// What the user asked for.
 pub struct Options {
     /// Which command.
@@ -73,9 +79,14 @@ fn show(options: &Options) -> deck::Result<String> {
     Ok(texts.join(if options.what == What::List && wanted.is_none() { "" } else { "\n" }))
 }
 
+/// How many nodes are in it.
+fn live(job: &JobSight) -> usize {
+    job.nodes.iter().filter(|node| job.has(node.number)).count()
+}
+
 /// Whether nodes have joined it, and all of them are gone.
 fn is_over(job: &JobSight) -> bool {
-    !job.nodes.is_empty() && job.nodes.iter().all(|node| !job.has(node.number))
+    !job.nodes.is_empty() && live(job) == 0
 }
 
 /// `job "name"`, or by a process of it.

@@ -9,12 +9,8 @@ use serde_json::{Value, json};
 use super::cycles::Cycle;
 use super::look::{self, Look};
 use super::waits::{Absent, Wait, Whom, whereabouts};
-use super::{OUT_OF_SIGHT, called, quoted, state_word};
+use super::{ALL, OUT_OF_SIGHT, SHOWN, called, live, quoted, state_word};
 use crate::result::counted;
-
-/// Threads of a node that wait alike, absent members and cycles are told one by one as long as there are no more of
-/// them.
-const SHOWN: usize = 8;
 
 /// The report of a job, in words (of `all`, or of a few of those that are alike) and in JSON.
 pub fn job(job: JobSight, all: bool) -> (String, Value) {
@@ -94,14 +90,17 @@ fn more(count: usize, shown: usize, one: &str, many: &str) -> Option<String> {
     Some(format!("and {} more", counted(more, one, many)))
 }
 
-const ALL: &str = "(--all shows each)";
-
 fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle], shown: usize) -> Result<String, fmt::Error> {
     let mut text = String::new();
-    let live = job.nodes.iter().filter(|node| job.has(node.number)).count();
     let has_untold = job.nodes.iter().any(|node| node.untold > 0);
     let may_be_more = has_untold || job.nodes.iter().any(NodeSight::is_out_of_sight);
-    writeln!(text, "{}: {}, {}", called(job), counted(live, "node", "nodes"), how_many_wait(waits.len(), may_be_more))?;
+    writeln!(
+        text,
+        "{}: {}, {}",
+        called(job),
+        counted(live(job), "node", "nodes"),
+        how_many_wait(waits.len(), may_be_more)
+    )?;
     for node in job.nodes.iter().filter(|node| node.is_out_of_sight()) {
         writeln!(text, "  {}, {}: {OUT_OF_SIGHT}", node.number, state_word(node.state))?;
     }

@@ -101,7 +101,7 @@ impl Wait {
     }
 
     /// Whose it is, in the order of the waits of a job.
-    pub fn place(&self) -> (NodeId, u32) {
+    pub fn whose(&self) -> (NodeId, u32) {
         (self.node, self.thread)
     }
 
@@ -185,7 +185,7 @@ pub fn of(job: &JobSight) -> Vec<Wait> {
         .iter()
         .flat_map(|node| node.notices.iter().filter_map(|told| known.wait(node, told, now)).collect::<Vec<_>>())
         .collect();
-    waits.sort_by_key(Wait::place);
+    waits.sort_by_key(Wait::whose);
     waits
 }
 
@@ -447,7 +447,7 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     }
     let frozen = if sight.state == NodeState::Frozen { ", and its process is stopped" } else { "" };
     let Some(number) = thread else { return format!("{node} is {}", state_word(sight.state)) };
-    if let Ok(at) = waits.binary_search_by_key(&(node, number), Wait::place) {
+    if let Ok(at) = waits.binary_search_by_key(&(node, number), Wait::whose) {
         let wait = &waits[at];
         return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);
     }
