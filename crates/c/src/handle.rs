@@ -289,13 +289,14 @@ impl<T: Object, const ALONE: bool> Slot<T, ALONE> {
     /// Takes the object away: whoever was told to.
     #[cold]
     fn reclaim(&self) {
-        // SAFETY: `Pins` told this thread, and no other, to take the object, which nobody else reaches any more.
-        let object = unsafe { (*self.object.get()).take() };
+        // SAFETY: `Pins` told this thread, and no other, to take the object, which nobody else reaches any more, or
+        // again until the slot is free.
+        let object = unsafe { &mut *self.object.get() };
+        // Where it lies, as it may be large. If that should panic, by a bug, the slot is not used again.
+        uncancelled(|| *object = None);
         if generation_of(self.pins.next()) < RETIRED {
             self.table.push_free(self.index);
         }
-        // Last, because it may take long or, by a bug, panic: the slot is in order by now.
-        uncancelled(|| drop(object));
     }
 
     /// That of the object that is here, or that comes next.
@@ -338,8 +339,8 @@ impl<T: Object, const ALONE: bool> Reserved<T, ALONE> {
         let slot = table.slot(index).expect("a slot that was given out exists");
         // SAFETY: the slot is neither live nor in a free list, so this thread alone reaches its object:
         // - it cannot be pinned until the end;
-        // - popping it (or making it) gave it to this thread only.
-        unsafe { *slot.object.get() = Some(object) };
+        // - popping it (or making it) gave it to this thread only; it has no object that would have to be dropped.
+        unsafe { slot.object.get().write(Some(object)) };
         slot.session.store(session, Ordering::Relaxed);
         let handle = slot.handle();
         slot.pins.live();
@@ -374,7 +375,7 @@ impl<T: Object, const ALONE: bool> Pinned<T, ALONE> {
 
     /// Ends the handle: calls after this get [`Unusable::Destroyed`]. True for exactly one of those who try.
     pub fn remove(&self) -> bool {
-        self.slot.pins.end()
+        self.slot.pins.end(&self.held)
     }
 
     /// What leads here.

@@ -63,9 +63,11 @@ fn outside(message: &Message, data: *const c_void, bytes: usize) -> Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_msg_create(message: *mut *mut MessageHandle, capacity_bytes: usize) -> c_int {
     answer("deck_msg_create", || {
-        let (session, node) = node::node()?;
-        arguments::place(message, "new message", "the first argument")?;
-        let handle = MESSAGES.insert(session, node.message_with_capacity(capacity_bytes)?)?;
+        let handle = node::with_node(|session, node| {
+            arguments::place(message, "new message", "the first argument")?;
+            let room = MESSAGES.reserve()?;
+            Ok(room.fill(session, node.message_with_capacity(capacity_bytes)?))
+        })?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { message.write(handle) };
         Ok(DECK_OK)

@@ -68,9 +68,14 @@ pub fn is_forked() -> bool {
 
 /// The session with the process's place in the job.
 pub fn node() -> Result<(u64, Node)> {
+    with_node(|session, node| Ok((session, node.clone())))
+}
+
+/// Acts with what [`node`] tells. Until `act` returns, the session goes on.
+#[inline]
+pub fn with_node<R>(act: impl FnOnce(u64, &Node) -> Result<R>) -> Result<R> {
     let session = session()?;
-    let node = read(&NODE).clone();
-    Ok((session, node.ok_or_else(not_initialized)?))
+    act(session, read(&NODE).as_ref().ok_or_else(not_initialized)?)
 }
 
 /// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.

@@ -60,8 +60,9 @@ impl Message {
     }
 
     pub(crate) fn with_capacity(node: &Arc<NodeShared>, bytes: usize) -> Result<Message> {
-        let parcel = Parcel::with_capacity(bytes, node.heap())?;
-        Ok(Message { parcel, ..Message::empty(node) })
+        let mut message = Message::empty(node);
+        message.parcel.set_capacity(bytes, node.heap())?;
+        Ok(message)
     }
 
     /// Was it made or retrieved by `node`?

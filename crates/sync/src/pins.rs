@@ -146,12 +146,19 @@ impl<const ALONE: bool> Pins<ALONE> {
     pub fn unpin(&self, held: Held, way: impl FnOnce() -> (Key, *const ())) -> bool {
         match held.entered {
             Some(entered) => !entered.leave() && self.take_what_was_ended(),
+            None if ALONE => self.uncount_alone(way),
             None => self.uncount(way),
         }
     }
 
-    /// Ends the object: it cannot be pinned any more. By one who has pinned it. True for exactly one of those who try.
-    pub fn end(&self) -> bool {
+    /// Ends the object: it cannot be pinned any more. By one who has pinned it, and holds that. True for exactly one of
+    /// those who try.
+    pub fn end(&self, held: &Held) -> bool {
+        if Self::is_alone(held) {
+            let state = self.state.load(Ordering::Relaxed);
+            self.state.store(state | ENDED, Ordering::Relaxed);
+            return state & ENDED == 0;
+        }
         // Acquire: pairs with: pins/favour. Either we see the new favourite's shortcut, or it sees that the object was
         // ended.
         let is_first = self.state.fetch_or(ENDED, Ordering::Acquire) & ENDED == 0;
@@ -243,10 +250,30 @@ impl<const ALONE: bool> Pins<ALONE> {
         Ok(Held::counted())
     }
 
+    /// Whether nobody else writes to the state until this pin ends: others are refused by `BUSY`, and there is no
+    /// favourite who could end the object.
+    fn is_alone(held: &Held) -> bool {
+        ALONE && held.entered.is_none()
+    }
+
     #[inline(never)]
     fn uncount(&self, way: impl FnOnce() -> (Key, *const ())) -> bool {
         self.note(way);
         self.discount()
+    }
+
+    /// As [`Pins::uncount`], where nobody else writes to the state (`is_alone`): without a locked operation.
+    #[inline(never)]
+    fn uncount_alone(&self, way: impl FnOnce() -> (Key, *const ())) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let is_last = state & ENDED != 0;
+        if !is_last {
+            self.note(way);
+        }
+        let left = state - Self::SHARE;
+        // Release: pairs with: pins/unpin. As in `discount`.
+        self.state.store(if is_last { left | TAKEN } else { left }, Ordering::Release);
+        is_last
     }
 
     fn discount(&self) -> bool {

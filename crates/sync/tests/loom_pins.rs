@@ -36,21 +36,21 @@ impl<const ALONE: bool> Object<ALONE> {
         let object = Object { pins: Pins::new(NAME), value: UnsafeCell::new(0), taken: AtomicUsize::new(0), number };
         let object = Arc::new(object);
         object.pins.live();
-        object.visit(|_| ()).unwrap();
+        object.visit(|_, _| ()).unwrap();
         object
     }
 
     /// Pins it for as long as `visit` takes. Whoever is told so takes it away.
-    fn visit(&self, visit: impl FnOnce(&Self)) -> Result<(), WhyNot> {
+    fn visit(&self, visit: impl FnOnce(&Self, &Held)) -> Result<(), WhyNot> {
         self.visit_named(NAME, visit)
     }
 
-    fn visit_named(&self, name: u64, visit: impl FnOnce(&Self)) -> Result<(), WhyNot> {
+    fn visit_named(&self, name: u64, visit: impl FnOnce(&Self, &Held)) -> Result<(), WhyNot> {
         let (result, is_last) = match self.pin(name) {
             Ok(held) => {
                 // Others run between two looks at something that is shared.
                 assert_eq!(self.taken(), 0, "it was taken away");
-                visit(self);
+                visit(self, &held);
                 assert_eq!(self.taken(), 0, "it was taken away");
                 (Ok(()), self.pins.unpin(held, || self.way(NAME)))
             }
@@ -83,16 +83,16 @@ impl<const ALONE: bool> Object<ALONE> {
 
     fn read(&self) -> Result<(), WhyNot> {
         // SAFETY: loom sees whether anybody writes it meanwhile.
-        self.visit(|this| this.value.with(|value| assert_ne!(unsafe { *value }, u32::MAX)))
+        self.visit(|this, _| this.value.with(|value| assert_ne!(unsafe { *value }, u32::MAX)))
     }
 
     fn add(&self) -> Result<(), WhyNot> {
         // SAFETY: loom sees whether anybody else touches it meanwhile.
-        self.visit(|this| this.value.with_mut(|value| unsafe { *value += 1 }))
+        self.visit(|this, _| this.value.with_mut(|value| unsafe { *value += 1 }))
     }
 
     fn end(&self) -> Result<(), WhyNot> {
-        self.visit(|this| assert!(this.pins.end()))
+        self.visit(|this, held| assert!(this.pins.end(held)))
     }
 
     fn taken(&self) -> usize {
@@ -149,7 +149,7 @@ fn what_is_ended_under_a_favourite_that_means_another_one_is_taken_once() {
         let object = Object::<false>::of_this_thread();
         let other = object.clone();
         let other = thread::spawn(move || other.end().unwrap());
-        let result = object.visit_named(NAME - Pins::<false>::STEP, |_| ());
+        let result = object.visit_named(NAME - Pins::<false>::STEP, |_, _| ());
         other.join().unwrap();
         assert_eq!(result, Err(WhyNot::Ended));
         assert_eq!(object.taken(), 1);
@@ -239,7 +239,8 @@ fn a_shortcut_leads_elsewhere() {
 /// One of the two ends it.
 ///
 /// Seen to fail: with a look at the favourite only if the shortcut has just been closed, or one that is closed relaxed;
-/// if whoever has ended the object becomes its favourite.
+/// if whoever has ended the object becomes its favourite; if the favourite ends it, or a thread that the favourite has
+/// kept out gives up, without a locked operation; if whoever has it alone leaves it relaxed, or ended and not taken.
 #[test]
 fn what_is_used_alone_and_ended_is_taken_once() {
     for favourite_ends in [false, true] {

@@ -94,10 +94,19 @@ impl Parcel {
     /// [`ErrorKind::NoMemory`].
     pub fn with_capacity(bytes: usize, heap: &Arc<HeapMemory>) -> Result<Parcel> {
         let mut parcel = Parcel::default();
-        if bytes > INLINE {
-            parcel.store = Store::Buffer(heap.allocate(bytes)?);
-        }
+        parcel.set_capacity(bytes, heap)?;
         Ok(parcel)
+    }
+
+    /// Gives an empty parcel room for `bytes`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; it is as before then.
+    pub fn set_capacity(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        if bytes > INLINE {
+            self.store = Store::Buffer(heap.allocate(bytes)?);
+        }
+        Ok(())
     }
 
     /// Bytes of content.
