@@ -77,7 +77,8 @@ fn each(
     let run = &run;
     thread::scope(|scope| {
         let pairs = inboxes.iter().zip(outboxes);
-        let running = pairs.map(|(inbox, to)| spawn(scope, move || run(inbox, to))).collect::<deck::Result<Vec<_>>>()?;
+        let running =
+            pairs.map(|(inbox, to)| spawn(scope, move || run(inbox, to))).collect::<deck::Result<Vec<_>>>()?;
         running.into_iter().map(|thread| thread.join().expect("a thread of the benchmark does not panic")).collect()
     })
 }
