@@ -23,7 +23,8 @@ EXTRA = 2
 ASKED = ("only", "rounds", "quick")
 
 
-def _arguments() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
+    """What was asked for. Ends the program if nobody can ask for that."""
     names = [experiment.name for experiment in measures.EXPERIMENTS]
     about = "\n".join(f"  {experiment.name:<18}{experiment.about}" for experiment in measures.EXPERIMENTS)
     parser = argparse.ArgumentParser(
@@ -32,6 +33,8 @@ def _arguments() -> argparse.Namespace:
         "bench/.peers (or DECK_PEERS); results go to bench/runs/.",
         epilog=f"Measures:\n{about}\n\nbench/README.md tells what each means. A full run takes two to three hours.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # The command looks for some of them itself, in full.
+        allow_abbrev=False,
     )
     parser.add_argument("--quick", action="store_true", help="two rounds of short runs: shows that all works, proves nothing")
     parser.add_argument("--only", action="append", choices=names, metavar="MEASURE", help="only this one; may be repeated")
@@ -47,6 +50,9 @@ def _arguments() -> argparse.Namespace:
     for folder in (options.go_on, options.report):
         if folder and not (folder / "raw.json.gz").exists():
             parser.error(f"{folder} has no raw.json.gz: it is not the folder of a run")
+    folder = options.out or options.go_on or options.report
+    if folder and (reason := machine.unwritable(folder)):
+        parser.error(f"{folder} {reason}")
     return options
 
 
@@ -111,15 +117,25 @@ def _measure(options: argparse.Namespace, runner: running.Runner, chosen: list[m
         progress.round(experiment.name, done, rounds(experiment), seconds, runner.summary(experiment), to_do)
 
 
-def _interrupted(*_) -> None:
-    raise KeyboardInterrupt
+def _interrupted(number: int, _frame: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def main() -> None:
-    options = _arguments()
-    if options.report:
-        _finish(options.report, Run.load(options.report))
-        return
+    options = arguments()
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        if options.report:
+            _finish(options.report, Run.load(options.report))
+        else:
+            _run(options)
+    except KeyboardInterrupt as interruption:
+        print("\ncompare: interrupted", file=sys.stderr)
+        # As shells tell it; that of Ctrl-C comes without its number.
+        sys.exit(128 + next(iter(interruption.args), signal.SIGINT))
+
+
+def _run(options: argparse.Namespace) -> None:
     options = as_asked(options)
     chosen = [one for one in measures.EXPERIMENTS if not options.only or one.name in options.only]
     names = list(dict.fromkeys(["deck", "ring", *(peer for one in chosen for peer in one.peers)]))
@@ -131,7 +147,6 @@ def main() -> None:
     if options.install:
         return
 
-    signal.signal(signal.SIGTERM, _interrupted)
     cpus = _processors(ready["deck"])
     folder, run = _begun(options, cpus, missing)
     runner = running.Runner(ready, cpus, QUICK_TIME if options.quick else 1.0, run.records)

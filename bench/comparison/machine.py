@@ -6,6 +6,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 from datetime import date
 from pathlib import Path
 
@@ -80,3 +81,13 @@ def unused(name: str) -> Path:
     while folder.exists():
         folder, number = folder.with_name(f"{name}-{number}"), number + 1
     return folder
+
+
+def unwritable(folder: Path) -> str | None:
+    """What keeps a folder for results from being made, or written to, if anything does. Nothing is left there."""
+    try:
+        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+        with tempfile.TemporaryFile(dir=there):
+            return None
+    except OSError as error:
+        return f"cannot be written to: {error.strerror}"

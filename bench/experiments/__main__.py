@@ -69,28 +69,46 @@ def _terminated(*_) -> None:
     raise Terminated
 
 
+def _status(interruption: KeyboardInterrupt) -> int:
+    """As shells tell it."""
+    return 128 + _signal(interruption)
+
+
+def _signal(interruption: KeyboardInterrupt) -> signal.Signals:
+    return signal.SIGTERM if isinstance(interruption, Terminated) else signal.SIGINT
+
+
 def main() -> None:
     options = _arguments()
-    if options.report:
-        _finish(options.report)
-        return
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        if options.report:
+            _finish(options.report)
+        else:
+            _run(options)
+    except KeyboardInterrupt as interruption:
+        print("\npapers: interrupted", file=sys.stderr)
+        sys.exit(_status(interruption))
+
+
+def _run(options: argparse.Namespace) -> None:
     described = machine.describe("bench/papers")
-    library = libraries.find(options.mpi)
-    described["MPI"] = f"{library.version} ({library.name})"
     # Times of several libraries do not belong together.
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
     place = options.out or machine.unused(f"{described['date']}-{machine.name(described)}-papers{which}")
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
-    # Before minutes of building.
-    folder.expect_the_same(place, described)
+    # Before minutes of fetching and building.
     folder.expect_writable(place)
     renders = any(one.name == "povray-farm" for one in chosen)
     if renders:
         _expect_renderer()
+    building.expect_cargo()
+    library = libraries.find(options.mpi)
+    described["MPI"] = f"{library.version} ({library.name})"
+    folder.expect_the_same(place, described)
     print("papers: building, some minutes if nothing is there yet", file=sys.stderr)
     building.build(library)
     folder.begin(place, described)
-    signal.signal(signal.SIGTERM, _terminated)
     everything = [running.Runs(one, library, place) for one in chosen]
     try:
         # It belongs to the figures that are there: whoever goes on with a folder keeps it.
@@ -100,14 +118,12 @@ def main() -> None:
             runs.check()
         _measure(everything, options.rounds)
     except KeyboardInterrupt as interruption:
-        by = signal.SIGTERM if isinstance(interruption, Terminated) else signal.SIGINT
         is_begun = bool(folder.read(place))
         print(f"\npapers: interrupted; {'writing what there is' if is_begun else 'nothing was measured'}", file=sys.stderr)
-        folder.note(place, folder.INTERRUPTED, f"by {by.name}, so not everything was measured")
+        folder.note(place, folder.INTERRUPTED, f"by {_signal(interruption).name}, so not everything was measured")
         if is_begun:
             _finish(place)
-        # As shells tell it.
-        sys.exit(128 + by)
+        sys.exit(_status(interruption))
     _finish(place)
 
 

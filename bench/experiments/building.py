@@ -5,6 +5,7 @@ they hand out work and exchange results.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,12 @@ COMPILE = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 def twin(library: Library, name: str) -> Path:
     """The twin of an application."""
     return TWINS / library.name / name
+
+
+def expect_cargo() -> None:
+    """Ends the program if nothing can be built."""
+    if not shutil.which("cargo"):
+        sys.exit("papers: there is no cargo: install rustup")
 
 
 def _run(*command: str | Path, **environment: str) -> None:

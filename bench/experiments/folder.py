@@ -3,7 +3,6 @@ whoever stops a run loses nothing, and a later one goes on."""
 
 import json
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,12 +42,8 @@ def expect_the_same(folder: Path, described: dict[str, str]) -> None:
 
 def expect_writable(folder: Path) -> None:
     """Ends the program if nothing can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        sys.exit(f"papers: {folder} cannot be written to: {error.strerror}; choose another folder with --out")
+    if reason := machine.unwritable(folder):
+        sys.exit(f"papers: {folder} {reason}; choose another folder with --out")
 
 
 def begin(folder: Path, described: dict[str, str]) -> None:

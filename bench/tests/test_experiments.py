@@ -354,13 +354,14 @@ class Command(unittest.TestCase):
 
     def setUp(self) -> None:
         self.start = Mock(return_value=0.75)
+        self.find, self.build = Mock(return_value=replace(PLAIN, launch=("echo",))), Mock()
         self.scene, self.renderer = Path(__file__), "/usr/bin/povray"
 
     def _run(self, place: Path, *options: str, measure: Mock) -> int | str:
         """Its exit status, or what it says at its end."""
         signals = patch("signal.signal")
         described = patch("comparison.machine.describe", side_effect=lambda program: {**self.DESCRIBED, "command": program})
-        prepared = patch("experiments.libraries.find", return_value=replace(PLAIN, launch=("echo",))), patch("experiments.building.build")
+        prepared = patch("experiments.libraries.find", self.find), patch("experiments.building.build", self.build)
         start = patch("experiments.pictures.start_seconds", self.start)
         runs = patch.object(Runs, "check"), patch("experiments.__main__._measure", measure)
         scene = patch("experiments.__main__.SCENE", self.scene)
@@ -387,6 +388,20 @@ class Command(unittest.TestCase):
                 self.assertIn(f"* interrupted: by {name}, so not everything was measured\n", report.read_text())
                 self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock()), 0)
                 self.assertNotIn("interrupted", report.read_text())
+
+    def test_who_is_interrupted_before_anything_is_measured_leaves_nothing(self) -> None:
+        for at in (self.find, self.build):
+            with self.subTest(at), tempfile.TemporaryDirectory() as name, patch.object(at, "side_effect", papers.Terminated):
+                self.assertEqual(self._run(Path(name) / "run", "--only", "laplace", measure=Mock()), 143)
+                self.assertEqual(list(Path(name).iterdir()), [])
+
+    def test_what_is_missing_is_told_before_anything_is_fetched_or_built(self) -> None:
+        self.assertIn("choose another folder with --out", str(self._run(Path("/dev/null/run"), measure=Mock())))
+        with tempfile.TemporaryDirectory() as name:
+            self.renderer = None
+            self.assertIn("there is no cargo", str(self._run(Path(name), "--only", "laplace", measure=Mock())))
+        self.find.assert_not_called()
+        self.build.assert_not_called()
 
     def test_the_start_of_povray_is_measured_once_and_only_for_the_farm(self) -> None:
         with tempfile.TemporaryDirectory() as name:

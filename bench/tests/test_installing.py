@@ -40,6 +40,23 @@ class TwoAtATime(unittest.TestCase):
             self.assertIn("another one is running", second.stderr)
 
 
+class WrongOptions(unittest.TestCase):
+    def test_are_told_before_anything_is_installed_or_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            peers = Path(folder) / "peers"
+            for options in (["--quik"], ["--only", "speed"], ["--rep", folder], ["--out", "/dev/null/run"], ["--report=/nowhere"]):
+                with self.subTest(options):
+                    ended = subprocess.run(
+                        [installing.BENCH / "compare", *options],
+                        env={**os.environ, "DECK_PEERS": str(peers)},
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
+                    self.assertEqual((ended.returncode, peers.exists()), (2, False))
+                    self.assertIn("bench/compare: error: ", ended.stderr)
+
+
 class MpiLibraries(unittest.TestCase):
     def test_open_mpi_lets_programs_pin_themselves_and_waits_politely_only_where_asked(self):
         library = installing.open_mpi("mpicc", Path("mpirun"), {"OPAL_PREFIX": "/there"})
@@ -78,6 +95,14 @@ class TheMachine(unittest.TestCase):
                 folder.mkdir(parents=True)
                 names.append(str(folder.relative_to(bench)))
         self.assertEqual(names, ["runs/today", "runs/today-2", "runs/today-3"])
+
+    def test_a_folder_that_cannot_be_made_or_written_to_is_found_out_without_a_trace(self):
+        with tempfile.TemporaryDirectory() as there:
+            folder = Path(there) / "runs" / "today"
+            self.assertIsNone(machine.unwritable(folder))
+            self.assertEqual(os.listdir(there), [])
+            (Path(there) / "runs").touch()
+            self.assertIn("Not a directory", machine.unwritable(folder))
 
     def test_is_described_with_the_command_of_the_program_that_asks(self):
         with patch.object(sys, "argv", ["anything", "--quick"]):

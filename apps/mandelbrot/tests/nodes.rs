@@ -163,6 +163,18 @@ fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
     assert!(!counts.exists());
 }
 
+/// The thread's own word about it is too long for that budget, too.
+#[test]
+fn a_thread_that_can_post_neither_its_lines_nor_why_is_not_waited_for() {
+    let folder = Folder::new("mandelbrot-nodes-budget");
+    let mut limited = Command::new("timeout");
+    limited.args(["60", env!("CARGO_BIN_EXE_mandelbrot"), "--size", "120x90", "--max-iter", "70", "--counts"]);
+    let ended =
+        limited.arg(folder.0.join("counts.bin")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && told.contains("raise DECK_BUDGET"), "{}: {told}", ended.status);
+}
+
 #[test]
 fn a_result_that_cannot_be_printed_is_a_failure() {
     let folder = Folder::new("mandelbrot-full");

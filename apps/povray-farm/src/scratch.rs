@@ -37,7 +37,7 @@ impl Scratch {
     /// # Errors
     /// [`ErrorKind::System`].
     pub fn new() -> Result<Scratch> {
-        Scratch::new_in(&std::env::temp_dir())
+        Scratch::new_in(&temporary(std::env::temp_dir()))
     }
 
     fn new_in(all: &Path) -> Result<Scratch> {
@@ -66,7 +66,8 @@ impl Scratch {
     pub fn no_room(&self) -> Option<Error> {
         let found = rustix::fs::statvfs(&self.folder).ok()?;
         let is_full = found.f_bavail.saturating_mul(found.f_frsize) < HARDLY_ANY;
-        let what = || format!("povray writes to {}, which is full", std::env::temp_dir().display());
+        let all = self.folder.parent().unwrap_or(&self.folder);
+        let what = || format!("povray writes to {}, which is full", all.display());
         is_full.then(|| Error::new(ErrorKind::NoMemory, what()).with_remedy(REMEDY))
     }
 
@@ -83,9 +84,15 @@ impl Drop for Scratch {
     }
 }
 
+/// The folder for temporary files: that of the system where TMPDIR is there and empty, as other programs take it.
+/// Otherwise what a killed node leaves would lie in the current folder, where nobody sweeps.
+fn temporary(said: PathBuf) -> PathBuf {
+    if said.as_os_str().is_empty() { "/tmp".into() } else { said }
+}
+
 /// Removes folders that nobody uses any more. Another user's stay: that user's next job removes them.
 pub fn sweep() {
-    sweep_in(&std::env::temp_dir());
+    sweep_in(&temporary(std::env::temp_dir()));
 }
 
 fn sweep_in(all: &Path) {
@@ -118,6 +125,12 @@ fn is_of_ours(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_tmpdir_is_none() {
+        assert_eq!(temporary(PathBuf::new()), Path::new("/tmp"));
+        assert_eq!(temporary("/var/tmp".into()), Path::new("/var/tmp"));
+    }
 
     #[test]
     fn folders_that_nobody_uses_are_swept_away_and_all_others_stay() {

@@ -65,6 +65,16 @@ fn job(name: &str, scene: &Path, options: &str) -> (Application, PathBuf) {
 }
 
 #[test]
+fn a_budget_that_is_too_small_to_tell_workers_what_to_do_ends_the_job() {
+    let folder = Folder::new("farm-budget");
+    let mut limited = Command::new("timeout");
+    limited.args(["60", env!("CARGO_BIN_EXE_povray-farm")]).arg(scene(&folder, "")).args(["--size", "8x8", "--out"]);
+    let ended = limited.arg(folder.0.join("farm.png")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && told.contains("raise DECK_BUDGET"), "{}: {told}", ended.status);
+}
+
+#[test]
 fn the_picture_is_that_of_one_whole_render() {
     let folder = Folder::new("farm-whole");
     let scene = scene(&folder, "");

@@ -84,7 +84,7 @@ pub struct Master<'a, W: Work> {
     slices: Slices,
     workers: Vec<Worker<W::Value>>,
     lost: BTreeSet<NodeId>,
-    /// Why nobody can make the picture, once a worker has found out.
+    /// Why nobody can make the picture, once that was found out.
     impossible: Option<Error>,
     /// Failures of this node's own computing threads, which the user has been told.
     told: Vec<String>,
@@ -121,7 +121,8 @@ impl<'a, W: Work> Master<'a, W> {
     ///
     /// # Errors
     /// Those of [`Mailbox::retrieve`] on the master's own mail box, [`ErrorKind::Invalid`] if a worker found that
-    /// nobody can make the picture, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no
+    /// nobody can make the picture, [`ErrorKind::TooLarge`] if this node's budget is too small to tell workers what to
+    /// do, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no
     /// error. In any case the workers are told that there is no more to do.
     ///
     /// Second: the failures of this node's own threads, in their words, that the user has been told on the way.
@@ -149,7 +150,7 @@ impl<'a, W: Work> Master<'a, W> {
             },
             Err(error) => match (error.kind(), error.peer()) {
                 (ErrorKind::PeerLost, Some(peer)) => self.lose(peer, display),
-                (ErrorKind::Timeout | ErrorKind::PeerLost, _) => self.look_after_workers(display),
+                (ErrorKind::Timeout | ErrorKind::PeerLost, _) => self.look_after_workers(display, is_alone),
                 _ => return Err(error.context("collecting the slices")),
             },
         }
@@ -300,6 +301,8 @@ impl<'a, W: Work> Master<'a, W> {
         let node = state.node;
         match refused.error.kind() {
             ErrorKind::PeerLost => self.lose(node, display),
+            // Nor would it be taken for any other worker.
+            ErrorKind::TooLarge => self.impossible = Some(refused.error),
             _ => {
                 display.notice(&format!("a thread of {node} gets no more work: {}", refused.error));
                 self.dismiss(worker);
@@ -332,8 +335,12 @@ impl<'a, W: Work> Master<'a, W> {
             .sum()
     }
 
-    /// Finds nodes that went without a word for the master.
-    fn look_after_workers(&mut self, display: &Display) {
+    /// Finds nodes that went without a word for the master, and this node's own threads that could not say why they
+    /// ended.
+    fn look_after_workers(&mut self, display: &Display, is_alone: &impl Fn() -> bool) {
+        if is_alone() {
+            self.dismiss_all_of(self.node.number());
+        }
         let nodes: BTreeSet<_> = self.workers.iter().filter(|w| w.mode != Mode::Gone).map(|w| w.node).collect();
         for node in nodes {
             match self.node.state(node) {
@@ -376,6 +383,19 @@ impl<'a, W: Work> Master<'a, W> {
 mod tests {
     use super::*;
     use crate::night::Night;
+
+    #[test]
+    fn threads_that_ended_without_a_word_are_not_waited_for() {
+        let node = Node::join().unwrap();
+        let mut master = Master::new(&node, Night::new()).unwrap();
+        let replies = node.anonymous_mailbox().unwrap();
+        let display = Display::new("night", None);
+        master.mailbox().unwrap().post(protocol::hello(&node, replies.address()).unwrap(), POST).unwrap();
+        master.step(&display, &|| false).unwrap();
+        assert!(master.workers[0].mode == Mode::Busy);
+        let error = master.step(&display, &|| true).unwrap_err();
+        assert!(error.to_string().starts_with("no computing thread is left"), "{error}");
+    }
 
     #[test]
     fn a_worker_that_says_hello_twice_is_one() {

@@ -92,7 +92,7 @@ const char *deck_strerror(int code);
 
 /* This thread's last failure in full: the call, what happened, which peer ("node 3"), the remedy, and the page.
    Success does not erase it. Never NULL: without a failure it says so. The text belongs to the library and stays
-   valid until the next call that fails in this thread, or the thread's end. */
+   valid while up to three more calls fail in this thread (so an argument beside it may), or until the thread's end. */
 const char *deck_last_error(void);
 
 /* The version of the library that is running, such as "0.1.0". The text is constant. */

@@ -38,11 +38,29 @@ fn describe(number: c_int) -> &'static CStr {
 struct Failure {
     call: &'static str,
     error: Error,
-    /// Written on demand; C may hold a pointer to it until the next failure.
+    /// Written on demand; C may hold a pointer to it.
     text: Option<CString>,
 }
 
-thread_local!(static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) });
+/// Texts of earlier failures that C may hold pointers to. `printf("%d: %s", deck_node(), deck_last_error())` is no
+/// mistake after a `deck_init` that failed, though the first argument fails as well and is evaluated last.
+const KEPT: usize = 3;
+
+struct Last {
+    failure: Option<Failure>,
+    kept: [Option<CString>; KEPT],
+}
+
+impl Last {
+    fn replace(&mut self, failure: Failure) {
+        if let Some(Failure { text: Some(text), .. }) = self.failure.replace(failure) {
+            self.kept.rotate_right(1);
+            self.kept[0] = Some(text);
+        }
+    }
+}
+
+thread_local!(static LAST: RefCell<Last> = const { RefCell::new(Last { failure: None, kept: [const { None }; KEPT] }) });
 
 /// Runs the body of the C call `call` and gives its value, or a negative code; nothing unwinds into C.
 pub fn answer(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
@@ -87,7 +105,7 @@ fn bug(panic: &(dyn Any + Send)) -> Error {
 fn remember(call: &'static str, error: Error) -> ErrorKind {
     let kind = error.kind();
     // A thread that is ending has no thread-local values any more: then the code must do.
-    let _ = LAST.try_with(|last| last.replace(Some(Failure { call, error, text: None })));
+    let _ = LAST.try_with(|last| last.borrow_mut().replace(Failure { call, error, text: None }));
     kind
 }
 
@@ -107,7 +125,7 @@ pub extern "C" fn deck_strerror(code: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_last_error() -> *const c_char {
     let text = LAST.try_with(|last| {
-        last.borrow_mut().as_mut().map(|failure| {
+        last.borrow_mut().failure.as_mut().map(|failure| {
             let Failure { call, error, text } = failure;
             text.get_or_insert_with(|| c_string(&format!("{call}: {error}"))).as_ptr()
         })
@@ -127,7 +145,7 @@ mod tests {
     use super::*;
 
     fn last_error() -> String {
-        // SAFETY: deck_last_error gives a string that is valid until this thread's next failure.
+        // SAFETY: deck_last_error gives a string that outlives this thread's next failures.
         unsafe { CStr::from_ptr(deck_last_error()) }.to_str().unwrap().to_owned()
     }
 
@@ -153,6 +171,20 @@ mod tests {
         });
         let kinds = ErrorKind::ALL.iter().map(|kind| (name_in_c(*kind), code(*kind)));
         assert_eq!(declared.collect::<BTreeMap<String, c_int>>(), kinds.collect());
+    }
+
+    #[test]
+    fn a_text_outlives_failures_of_what_stands_beside_it() {
+        let fail = |what: &str| answer("deck_call", || Err(invalid(what)));
+        fail("first");
+        let first = deck_last_error();
+        for other in ["second", "third", "fourth"] {
+            fail(other);
+            assert!(last_error().contains(other));
+        }
+        // SAFETY: as promised in deck.h.
+        let first = unsafe { CStr::from_ptr(first) };
+        assert!(first.to_str().unwrap().contains("first"), "{first:?}");
     }
 
     #[test]

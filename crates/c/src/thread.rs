@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::io;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -74,7 +75,7 @@ impl Thread {
         if refused != 0 {
             // SAFETY: no thread has it.
             drop(unsafe { Box::from_raw(work) });
-            return Err(Error::system("starting a thread", refused));
+            return Err(Error::no_thread("starting a thread", &io::Error::from_raw_os_error(refused)));
         }
         // SAFETY: it was written, as the thread was made.
         Ok(Thread(unsafe { thread.assume_init() }))

@@ -42,6 +42,17 @@ fn its_nodes_come_to_their_end_though_the_end_of_children_is_ignored() {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
+/// Stacks that fit nowhere stand for a limit of processes, which root does not have.
+#[test]
+fn where_the_system_has_no_threads_that_is_told_with_the_limits() {
+    let mut limited = Command::new(env!("CARGO_BIN_EXE_deck"));
+    limited.args(["bench", "channels", "--at", "8"]).env("RUST_MIN_STACK", (1u64 << 60).to_string());
+    let ended = limited.output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("starting the thread") && told.contains("ulimit -u"), "{told}");
+}
+
 /// Runs a benchmark at one point; each of `expected` has to be measured there, at least once with a positive value.
 #[track_caller]
 fn measures(name: &str, at: &str, time: &str, axis: &str, expected: &[(&str, &str)]) {

@@ -42,7 +42,7 @@ impl<T: Send + 'static> Thread<T> {
                 let _ = tell.send(Canceller::of_this_thread());
                 run()
             })
-            .map_err(|error| Error::io("starting a thread", &error))?;
+            .map_err(|error| Error::no_thread("starting a thread", &error))?;
         match told.recv() {
             Ok(canceller) => Ok(Thread { handle, canceller, end }),
             Err(_) => Err(Error::new(ErrorKind::System, "starting a thread that ended before it began")),

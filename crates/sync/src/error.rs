@@ -173,6 +173,20 @@ impl Error {
         }
     }
 
+    /// A thread that could not be started while doing `what`.
+    #[cold]
+    pub fn no_thread(what: impl Into<String>, error: &std::io::Error) -> Error {
+        let failure = Error::io(what, error);
+        match failure.os_error() {
+            // The system says the same where a stack finds no address space.
+            Some(libc::EAGAIN) => failure.with_remedy(
+                "start fewer nodes or threads, or raise the limit of processes (ulimit -u, or the container's) or of \
+                 address space (ulimit -v)",
+            ),
+            _ => failure,
+        }
+    }
+
     #[cold]
     fn change(self, change: impl FnOnce(&mut Detail)) -> Error {
         let mut detail = Arc::try_unwrap(self.0).unwrap_or_else(|shared| Detail {
@@ -302,6 +316,8 @@ mod tests {
         );
         let numbered = Error::io("connecting", &std::io::Error::from_raw_os_error(2));
         assert_eq!(numbered.to_string(), Error::system("connecting", 2).to_string());
+        let thread = Error::no_thread("starting a thread", &std::io::Error::from_raw_os_error(libc::EAGAIN));
+        assert!(thread.to_string().contains("(os error 11); start fewer ") && thread.remedy().contains("ulimit -u"));
         let other = Error::io("starting", &std::io::Error::other("no such name"));
         assert!(other.to_string().starts_with("starting: no such name: system error; "), "{other}");
     }

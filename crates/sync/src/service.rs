@@ -61,7 +61,8 @@ impl Service {
             work();
         };
         let started = signals::while_blocked(|| self.builder().spawn(work));
-        let thread = started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))?;
+        let thread =
+            started.map_err(|error| Error::no_thread(format!("starting the thread {}", self.name()), &error))?;
         Ok(Running { thread, ended })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use deck::{Error, Node};
 
 use super::nodes::{Part, Placement};
+use super::spawning::spawn;
 use super::stream::Stream;
 use super::{Benchmark, cpus, figure, rounds};
 
@@ -32,13 +33,13 @@ fn part(part: &Part) -> deck::Result<()> {
     let (to_here, to_there) = (here.clone_here()?, there.clone_here()?);
 
     let (one_way, rate) = thread::scope(|scope| -> deck::Result<(f64, f64)> {
-        let other = scope.spawn(|| {
+        let other = spawn(scope, || {
             pin(pair.map(|[_, other]| other))?;
             let mut message = node.message();
             message.resize(part.at)?;
             rounds::answer(&mut message, &there, &to_here)?;
             stream.send(&node, &to_here)
-        });
+        })?;
         pin(pair.map(|[one, _]| one))?;
         let mut message = node.message();
         message.resize(part.at)?;

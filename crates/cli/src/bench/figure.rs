@@ -18,6 +18,13 @@ struct Told {
     value: f64,
 }
 
+impl Told {
+    /// Of one of several times that was too short for anything, say where others had the cores, the rest tells.
+    fn is_in_vain(&self) -> bool {
+        self.value == 0.0 && self.unit.ends_with("/s")
+    }
+}
+
 /// The line with which a node tells a value.
 pub fn told(what: &str, unit: &str, value: f64) -> String {
     serde_json::to_string(&Told { what: what.to_owned(), unit: unit.to_owned(), value }).expect("text and a number")
@@ -50,22 +57,18 @@ struct Report<'a> {
 pub fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) -> deck::Result<String> {
     let Benchmark { name, axis, .. } = nodes.benchmark;
     let mut all: Vec<Vec<Told>> = points.iter().map(|_| Vec::new()).collect();
-    let mut in_vain: Vec<Vec<Told>> = points.iter().map(|_| Vec::new()).collect();
     nodes.run(points, bar, |place, lines| {
         let at = points[place];
         if lines.is_empty() {
             return Err(Error::new(ErrorKind::Corrupt, format!("the nodes of {name} measured nothing at {at}")));
         }
         for line in lines {
-            let told: Told = serde_json::from_str(&line).map_err(|error| not_understood(&line, &error))?;
-            // Of one of several times that was too short for anything, say where others had the cores, the rest tells.
-            let times = if told.value == 0.0 && told.unit.ends_with("/s") { &mut in_vain } else { &mut all };
-            times[place].push(told);
+            all[place].push(serde_json::from_str(&line).map_err(|error| not_understood(&line, &error))?);
         }
         Ok(())
     })?;
-    for ((at, done), in_vain) in points.iter().zip(&all).zip(&in_vain) {
-        if let Some(told) = in_vain.iter().find(|told| done.iter().all(|other| other.what != told.what)) {
+    for (at, all) in points.iter().zip(&all) {
+        if let Some(told) = all.iter().find(|told| all.iter().all(|one| one.what != told.what || one.is_in_vain())) {
             let what = format!("{name} at {at}: {} was not done once in the time that there was", told.what);
             return Err(Error::new(ErrorKind::Timeout, what).with_remedy("use a longer --time"));
         }
@@ -94,7 +97,11 @@ fn merged(at: usize, all: &[Told]) -> Vec<Figure> {
         if figures.iter().any(|figure| figure.what == *what) {
             continue;
         }
-        let mut values: Vec<f64> = all.iter().filter(|told| told.what == *what).map(|told| told.value).collect();
+        let done = all.iter().filter(|told| told.what == *what && !told.is_in_vain());
+        let mut values: Vec<f64> = done.map(|told| told.value).collect();
+        if values.is_empty() {
+            continue;
+        }
         values.sort_by(f64::total_cmp);
         figures.push(Figure {
             at,
@@ -166,6 +173,16 @@ mod tests {
         assert_eq!(figures.iter().map(|figure| figure.what.as_str()).collect::<Vec<_>>(), ["token", "barrier"]);
         let Figure { at, median, min, max, repetitions, .. } = &figures[0];
         assert_eq!((*at, *median, *min, *max, *repetitions), (4, 2.0, 1.0, 3.0, 3));
+    }
+
+    #[test]
+    fn a_time_that_was_too_short_counts_for_nothing_and_changes_no_order() {
+        let told = |what: &str, unit: &str, value| Told { what: what.to_owned(), unit: unit.to_owned(), value };
+        let rate = |value| told("stream", "messages/s", value);
+        let figures =
+            merged(4, &[rate(0.0), told("slowest", "of mean", 0.0), rate(3.0), told("slowest", "of mean", 1.0)]);
+        assert_eq!(figures.iter().map(|figure| figure.what.as_str()).collect::<Vec<_>>(), ["stream", "slowest"]);
+        assert_eq!((figures[0].min, figures[0].repetitions, figures[1].repetitions), (3.0, 1, 2));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod reading;
 mod rounds;
 mod shared;
 mod silent;
+mod spawning;
 mod start;
 mod stream;
 mod threads;

@@ -16,6 +16,7 @@ use deck_peers::observe::now_ns;
 use indicatif::ProgressBar;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
+use super::spawning::no_thread;
 use super::{Benchmark, clock, cpus, figure};
 
 /// A call that takes so long will not come back.
@@ -137,7 +138,8 @@ impl Nodes {
         for process in &mut started {
             let tell = tell.clone();
             let lines = BufReader::new(File::from(process.stdout.take().expect("asked for")));
-            std::thread::spawn(move || lines.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok()));
+            let pass_on = move || lines.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok());
+            std::thread::Builder::new().spawn(pass_on).map_err(no_thread)?;
         }
         drop(tell);
         let lines = told.iter().collect();

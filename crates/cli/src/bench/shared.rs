@@ -6,6 +6,7 @@ use std::time::Duration;
 use deck::Node;
 
 use super::nodes::{LOST, Part, Placement};
+use super::spawning::spawn;
 use super::stream::Stream;
 use super::{Benchmark, figure};
 
@@ -32,7 +33,8 @@ fn part(part: &Part) -> deck::Result<()> {
     } else {
         let to = node.clone_mailbox("bench.shared", LOST)?;
         thread::scope(|scope| {
-            let sending: Vec<_> = (0..part.at).map(|_| scope.spawn(|| stream.send(&node, &to))).collect();
+            let sending = (0..part.at).map(|_| spawn(scope, || stream.send(&node, &to)));
+            let sending = sending.collect::<deck::Result<Vec<_>>>()?;
             sending.into_iter().try_for_each(|thread| thread.join().expect("a sender does not panic"))
         })?;
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use deck::{Door, Error, ErrorKind, Mailbox, MailboxClone, Message, Node};
 
 use super::nodes::{LOST, Part, Placement};
+use super::spawning::spawn;
 use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
@@ -145,7 +146,7 @@ fn make_lanes(node: &Node, clone: &MailboxClone, lanes: usize, until: Instant) -
     };
     std::thread::scope(|scope| {
         // One that is always first at the common ring stays there.
-        let threads: Vec<_> = (0..=lanes).map(|_| scope.spawn(make_noise)).collect();
+        let threads = (0..=lanes).map(|_| spawn(scope, make_noise)).collect::<deck::Result<Vec<_>>>()?;
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -10,6 +10,7 @@ use deck::{Mailbox, MailboxClone, Node};
 
 use super::clock::{self, Window};
 use super::nodes::{LOST, Part, Placement};
+use super::spawning::spawn;
 use super::stream::Stream;
 use super::{Benchmark, figure, rounds};
 
@@ -76,7 +77,8 @@ fn each(
     let run = &run;
     thread::scope(|scope| {
         let pairs = inboxes.iter().zip(outboxes);
-        let running: Vec<_> = pairs.map(|(inbox, to)| scope.spawn(move || run(inbox, to))).collect();
+        let running =
+            pairs.map(|(inbox, to)| spawn(scope, move || run(inbox, to))).collect::<deck::Result<Vec<_>>>()?;
         running.into_iter().map(|thread| thread.join().expect("a thread of the benchmark does not panic")).collect()
     })
 }

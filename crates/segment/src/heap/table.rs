@@ -38,7 +38,9 @@ impl<T> Table<T> {
         let begin = unsafe { libc::mmap(ptr::null_mut(), Self::BYTES, access, flags, -1, 0) };
         if begin == libc::MAP_FAILED {
             let what = format!("{} of this process for a table of a node's buffers", limits::size(Self::BYTES as u64));
-            return Err(Error::new(ErrorKind::NoMemory, what));
+            return Err(
+                Error::new(ErrorKind::NoMemory, what).with_remedy("raise the limit of address space (ulimit -v)")
+            );
         }
         let begin = NonNull::new(begin.cast::<T>()).expect("the kernel does not choose address 0");
         Ok(Table { entries: NonNull::slice_from_raw_parts(begin, BUFFERS) })
