@@ -122,8 +122,8 @@ impl<'a, W: Work> Master<'a, W> {
     /// # Errors
     /// Those of [`Mailbox::retrieve`] on the master's own mail box, [`ErrorKind::Invalid`] if a worker found that
     /// nobody can make the picture, [`ErrorKind::TooLarge`] if this node's budget is too small to tell workers what to
-    /// do, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no
-    /// error. In any case the workers are told that there is no more to do.
+    /// do, and [`ErrorKind::PeerLost`] if nobody is left. The loss of workers alone is no error. In any case the
+    /// workers are told that there is no more to do.
     ///
     /// Second: the failures of this node's own threads, in their words, that the user has been told on the way.
     pub fn run(mut self, display: &Display, is_alone: impl Fn() -> bool) -> (Result<Outcome<W>>, Vec<String>) {
