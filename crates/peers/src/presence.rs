@@ -2,8 +2,8 @@
 //! again and again.
 //!
 //! As a pledge ([`crate::pledges`]), for calls that are made so often that two locked operations each would be felt: a
-//! thread says that it is inside by a plain store. Whoever leaves says so, fences for all, and then waits until nobody
-//! is inside.
+//! thread says that it is inside by a plain store. Whoever leaves says so, fences for all threads of the process, and
+//! then waits until nobody is inside.
 
 use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::barrier;

@@ -135,9 +135,11 @@ impl Socket {
         lock(&self.outbox).len()
     }
 
-    /// The other end reads what was sent, and then the end. Nothing is sent or received any more. Never blocks.
+    /// The other end reads what was sent, and then the end. Nothing is sent or received any more; descriptors that have
+    /// come and were not read would stay open as long as this socket, and are closed. Never blocks.
     pub fn end(&self) {
         let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+        while matches!(self.receive(), Received::Frame(..) | Received::Nonsense) {}
     }
 
     /// The next frame, if there is one. Never blocks.

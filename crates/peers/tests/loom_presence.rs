@@ -45,7 +45,7 @@ fn nothing_is_written_once_the_node_has_left() {
         };
         node.has_left.store(true, Ordering::SeqCst);
         // Pairs with: presence/leaving.
-        barrier::heavy();
+        barrier::heavy_within();
         while node.presence.is_inside() {
             yield_now();
         }
@@ -77,7 +77,7 @@ fn whoever_leaves_and_sleeps_is_woken_by_the_thread_that_comes_out() {
             let node = node.clone();
             thread::spawn(move || {
                 node.has_left.store(true, Ordering::SeqCst);
-                barrier::heavy();
+                barrier::heavy_within();
                 let crowd: Arc<dyn Crowd> = Arc::new(Calm);
                 wait(&mut Outside(&node), &[&node.fewer], &crowd, Deadline::NEVER).expect("there is no deadline");
             })

@@ -10,6 +10,7 @@ pub mod arrows;
 pub mod atomics;
 pub mod comments;
 pub mod error_pages;
+pub mod fences;
 pub mod names;
 pub mod partners;
 pub mod source;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, atomics, comments, error_pages, names, partners, unsafe_code, variables};
+use deck_layers::{Finding, atomics, comments, error_pages, fences, names, partners, unsafe_code, variables};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -83,6 +83,11 @@ fn every_ordering_has_its_partner() {
 #[test]
 fn every_ordering_names_its_partner() {
     expect_none(partners::without_label(&files()));
+}
+
+#[test]
+fn only_those_who_look_again_use_a_fence_that_may_miss_a_core() {
+    expect_none(fences::that_may_miss_a_core(&files()));
 }
 
 #[test]

@@ -429,10 +429,12 @@ impl Group {
             if is_enough(&self.queue) {
                 return Ok(());
             }
-            self.go_on()?;
+            let went_on = self.go_on();
+            // Though a later one may have failed.
             if is_enough(&self.queue) {
                 return Ok(());
             }
+            went_on?;
             let Some(started) = self.queue.front() else { return Ok(()) };
             if self.member.has_to_meet_for(started.call()) {
                 self.member.meet(deadline)?;

@@ -216,17 +216,27 @@ struct Ticket {
 }
 
 impl Ticket {
+    fn is_under_way(&self) -> bool {
+        matches!(*lock(&self.slot), Outcome::UnderWay)
+    }
+
     fn test(&mut self, group: &mut Group) -> Result<Option<Box<dyn Array>>> {
-        if matches!(*lock(&self.slot), Outcome::UnderWay) {
-            group.inside(Group::go_on)?;
+        if self.is_under_way() {
+            let went_on = group.inside(Group::go_on);
+            // What keeps a later call from its end is told to whoever asks for that one.
+            if self.is_under_way() {
+                went_on?;
+            }
         }
         self.take(group)
     }
 
     fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Box<dyn Array>> {
-        let slot = self.slot.clone();
-        let has_ended = |_: &VecDeque<Started>| !matches!(*lock(&slot), Outcome::UnderWay);
-        group.inside(|group| group.go_on_until(Deadline::after(timeout), has_ended))?;
+        // One that has ended is there, whatever has become of the group since.
+        if self.is_under_way() {
+            let has_ended = |_: &VecDeque<Started>| !self.is_under_way();
+            group.inside(|group| group.go_on_until(Deadline::after(timeout), has_ended))?;
+        }
         let kind = self.kind.name();
         self.take(group)?.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, format!("waiting for {kind}, which was started in another group"))

@@ -119,6 +119,24 @@ mod tests {
     use crate::socket::{Received, pair, wait_for_the_end};
     use crate::wire::Refusal;
 
+    /// The socket that a job listens on is open, and its name taken, for as long as its descriptor waits to be read. A
+    /// program may keep what it had of the job for ever.
+    #[test]
+    fn a_node_that_has_left_keeps_no_name_of_a_job_by_a_frame_that_it_has_not_read() {
+        let [job, passed] = ["left", "passed"].map(|name| format!("{name}-{}", std::process::id()));
+        let heap = HeapOptions::of(deck_segment::default_bytes());
+        let node = Membership::join(Door::Named(job), &heap, Deadline::after(Duration::from_secs(10))).unwrap();
+        let (ours, theirs) = pair().unwrap();
+        *node.broker.lock().unwrap() = Arc::new(Socket::new(ours));
+        let broker = Socket::new(theirs);
+        let listener = rendezvous::listen(&passed).unwrap().unwrap();
+        broker.send(&Frame::Listener {}, Some(listener.as_fd())).unwrap();
+        drop(listener);
+        assert!(rendezvous::listen(&passed).unwrap().is_none(), "it waits to be read");
+        node.leave();
+        assert!(rendezvous::listen(&passed).unwrap().is_some());
+    }
+
     #[test]
     fn a_new_broker_that_has_no_room_for_its_own_node_at_first_stays_for_the_others() {
         let job = format!("no-room-{}", std::process::id());
