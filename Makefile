@@ -100,22 +100,29 @@ loom: ## run the lock-free parts under the model checker
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	$(CARGO) test --release $(LOOM_PACKAGES) $(LOCKED) --test 'loom*'
 
-# The fuzzer's runtime also builds with a stable toolchain, which cannot steer it: each target then takes random inputs, and
-# says at once if it has rotted. Real fuzzing is described in fuzz/README.md.
-FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+# What lets the fuzzer see which code an input comes to, and which values are compared there: as cargo-fuzz does it. Only the
+# sanitizers would need a nightly toolchain.
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_RUNS ?= 20000
 FUZZ_FOLDER := $(TARGET)/fuzz
-FUZZ_INPUTS := $(FUZZ_FOLDER)/inputs
+# Build scripts are not fuzzed, which a build for a target that is named tells from what is.
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_PRODUCTS = $(FUZZ_FOLDER)/$(FUZZ_HOST)/debug
 
-fuzz: ## build the fuzz targets and give each 2,000 random inputs
-	CARGO_TARGET_DIR=$(FUZZ_FOLDER) $(CARGO) build --manifest-path fuzz/Cargo.toml $(LOCKED)
-	@rm -rf $(FUZZ_INPUTS) && mkdir -p $(FUZZ_INPUTS)
-	@head -c 1536000 /dev/urandom | split -a 4 -b 768 - $(FUZZ_INPUTS)/
+fuzz: ## fuzz each decoder FUZZ_RUNS times (part of `make test`; FUZZ_TARGETS=slots for one of them)
+	RUSTFLAGS="$(FUZZ_FLAGS)" CARGO_TARGET_DIR=$(FUZZ_FOLDER) \
+		$(CARGO) build --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST) $(LOCKED)
 	@for target in $(FUZZ_TARGETS); do \
-		echo "$$target: $$(ls $(FUZZ_INPUTS) | wc -l) random inputs"; \
-		$(FUZZ_FOLDER)/debug/$$target -artifact_prefix=$(FUZZ_FOLDER)/ $(FUZZ_INPUTS)/* > $(FUZZ_FOLDER)/log 2>&1 || { \
+		mkdir -p $(FUZZ_FOLDER)/corpus/$$target; \
+		$(FUZZ_PRODUCTS)/$$target -runs=$(FUZZ_RUNS) -len_control=0 -timeout=60 -artifact_prefix=$(FUZZ_FOLDER)/ \
+			$(FUZZ_FOLDER)/corpus/$$target > $(FUZZ_FOLDER)/log 2>&1 || { \
 			tail -n 40 $(FUZZ_FOLDER)/log >&2; \
-			echo "make fuzz: $$target failed; repeat with: $(FUZZ_FOLDER)/debug/$$target $$(sed -n \
-				's/^Running: //p' $(FUZZ_FOLDER)/log | tail -n 1)" >&2; exit 1; }; \
+			echo "make fuzz: $$target failed; repeat with: $(FUZZ_PRODUCTS)/$$target $$(sed -n \
+				's/^.*Test unit written to //p' $(FUZZ_FOLDER)/log | tail -n 1)" >&2; exit 1; }; \
+		echo "$$target: $$(sed -n 's/^Done \([0-9]* runs\).*/\1/p' $(FUZZ_FOLDER)/log), $$(ls \
+			$(FUZZ_FOLDER)/corpus/$$target | wc -l) inputs that come to different code"; \
 	done
 
 # Miri has no mapped memory, sockets or other processes: tests that need these say that Miri ignores them, and segments

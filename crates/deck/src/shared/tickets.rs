@@ -63,8 +63,10 @@ impl<'a> Tickets<'a> {
 
     /// Gets out of the row without having been called; true if it was called in the last moment.
     pub fn give_up(self, ticket: Ticket) -> bool {
+        // Another process may have written any number of tickets drawn.
+        let next = ticket.0.wrapping_add(1);
         // AcqRel: pairs with: tickets/called. Acquire, on failure: pairs with: tickets/called.
-        match self.word(CALLED).compare_exchange(ticket.0, ticket.0 + 1, Ordering::AcqRel, Ordering::Acquire) {
+        match self.word(CALLED).compare_exchange(ticket.0, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return false,
             Err(called) if called > ticket.0 => return true,
             Err(_) => {}
@@ -238,6 +240,16 @@ mod tests {
         row.call_one(&|| 0);
         assert!(row.is_called(third) && !row.is_called(fourth));
         assert!(row.give_up(third), "it was called");
+    }
+
+    #[test]
+    fn a_row_with_nonsense_in_it_can_be_left() {
+        let words = words();
+        [DRAWN, CALLED].iter().for_each(|word| words.get(*word).store(u64::MAX, Ordering::Relaxed));
+        let row = Tickets::new(&words);
+        let last = row.draw();
+        row.give_up(last);
+        row.call_one(&|| 0);
     }
 
     #[test]
