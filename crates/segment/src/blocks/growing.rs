@@ -49,7 +49,11 @@ impl Blocks {
             None => {
                 // Before giving up: everything that somebody else has let go of meanwhile.
                 self.sweep(supply.claim);
-                self.take_ready(bytes, part).ok_or(lack)?
+                let found = self.take_ready(bytes, part);
+                if found.is_none() {
+                    self.vacate(bytes);
+                }
+                found.ok_or(lack)?
             }
         };
         self.held += bytes;
@@ -110,13 +114,45 @@ impl Blocks {
         self.parts[part].ready.give(offset, bytes);
     }
 
+    /// Where free ranges and holes beside them are `bytes` in a row only together, these ranges go back to the system:
+    /// then they are one hole. Elsewhere nothing happens.
+    fn vacate(&mut self, bytes: usize) {
+        let whole_pages = |(offset, bytes): (usize, usize)| {
+            let (begin, end) = (offset.next_multiple_of(PAGE), (offset + bytes) / PAGE * PAGE);
+            (begin < end).then(|| (begin, end - begin))
+        };
+        let ready = self.parts.iter().enumerate().flat_map(|(part, of_it)| {
+            of_it.ready.ranges().filter_map(whole_pages).map(move |range| (range, Some(part)))
+        });
+        let holes = self.holes.ranges().chain(self.leaving.iter().copied()).map(|range| (range, None));
+        let mut free: Vec<((usize, usize), Option<usize>)> = ready.chain(holes).collect();
+        free.sort_unstable();
+        let runs = free.chunk_by(|((offset, bytes), _), (next, _)| offset + bytes == next.0);
+        let is_enough = |run: &&[_]| run.iter().map(|((_, bytes), _): &((_, usize), _)| bytes).sum::<usize>() >= bytes;
+        let Some(run) = runs.into_iter().find(is_enough) else { return };
+        for ((offset, bytes), part) in run {
+            if let Some(part) = part {
+                self.parts[*part].ready.take_at(*offset, *bytes);
+                self.allocated -= bytes;
+                self.leaving.push((*offset, *bytes));
+            }
+        }
+    }
+
     /// What is to go back to the system, offsets and bytes: neither idle any more nor a hole yet.
     pub fn leave(&mut self) -> Vec<(usize, usize)> {
+        self.on_their_way += self.leaving.len();
         std::mem::take(&mut self.leaving)
     }
 
     /// These have gone back.
     pub fn have_left(&mut self, left: &[(usize, usize)]) {
+        self.on_their_way -= left.len();
         left.iter().for_each(|(offset, bytes)| self.holes.give(*offset, *bytes));
+    }
+
+    /// Whether there are ranges that are neither holes nor ready, but soon will be: the kernel is at them.
+    pub fn is_on_its_way(&self) -> bool {
+        self.growing + self.on_their_way > 0
     }
 }
