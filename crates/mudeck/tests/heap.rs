@@ -45,6 +45,25 @@ fn a_buffer_that_was_retrieved_comes_back_though_nobody_looks_into_the_mail_box_
 }
 
 #[test]
+fn a_long_buffer_goes_back_when_its_message_gets_other_content() {
+    const LONG: usize = 3800 << 10;
+    let (_broker, [here, poster]) = small_job();
+    let mailbox = here.mailbox("all sizes").unwrap();
+    let clone = poster.clone_mailbox("all sizes", SOON).unwrap();
+    for size in [8, 100, 200, 1000] {
+        let mut into = here.message();
+        for (size, byte) in [(LONG, 1), (size, 2)] {
+            clone.post(filled(&poster, size, byte), SOON).unwrap();
+            mailbox.retrieve_into(&mut into, SOON).unwrap();
+            expect_filled(&into, size, byte);
+        }
+        let first = poster.message_with_capacity(LONG).unwrap();
+        wait_until("there is memory", || poster.message_with_capacity(LONG).is_ok());
+        drop(first);
+    }
+}
+
+#[test]
 fn a_full_heap_refuses_and_has_room_again_when_its_messages_are_gone() {
     let (_broker, [node]) = small_job();
     for _ in 0..3 {
