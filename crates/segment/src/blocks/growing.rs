@@ -117,24 +117,28 @@ impl Blocks {
     /// Where free ranges and holes beside them are `bytes` in a row only together, these ranges go back to the system:
     /// then they are one hole. Elsewhere nothing happens.
     fn vacate(&mut self, bytes: usize) {
-        let whole_pages = |(offset, bytes): (usize, usize)| {
-            let (begin, end) = (offset.next_multiple_of(PAGE), (offset + bytes) / PAGE * PAGE);
-            (begin < end).then(|| (begin, end - begin))
-        };
-        let ready = self.parts.iter().enumerate().flat_map(|(part, of_it)| {
-            of_it.ready.ranges().filter_map(whole_pages).map(move |range| (range, Some(part)))
-        });
+        let ready = self.parts.iter().enumerate();
+        let ready = ready.flat_map(|(part, of_it)| of_it.ready.ranges().map(move |range| (range, Some(part))));
         let holes = self.holes.ranges().chain(self.leaving.iter().copied()).map(|range| (range, None));
-        let mut free: Vec<((usize, usize), Option<usize>)> = ready.chain(holes).collect();
+        let mut free: Vec<_> = ready.chain(holes).collect();
         free.sort_unstable();
-        let runs = free.chunk_by(|((offset, bytes), _), (next, _)| offset + bytes == next.0);
-        let is_enough = |run: &&[_]| run.iter().map(|((_, bytes), _): &((_, usize), _)| bytes).sum::<usize>() >= bytes;
-        let Some(run) = runs.into_iter().find(is_enough) else { return };
+        let is_next =
+            |((offset, bytes), _): &(_, _), (next, _): &((usize, usize), Option<usize>)| offset + bytes == next.0;
+        // Of what is at its ends, whole pages: others have the rest.
+        let pages = |run: &[((usize, usize), Option<usize>)]| {
+            let (((first, _), _), ((last, last_bytes), _)) = (run.first()?, run.last()?);
+            let (begin, end) = (first.next_multiple_of(PAGE), (last + last_bytes) / PAGE * PAGE);
+            (begin.checked_add(bytes)? <= end).then_some((begin, end))
+        };
+        let Some((run, (begin, end))) = free.chunk_by(is_next).find_map(|run| Some((run, pages(run)?))) else { return };
         for ((offset, bytes), part) in run {
-            if let Some(part) = part {
-                self.parts[*part].ready.take_at(*offset, *bytes);
-                self.allocated -= bytes;
-                self.leaving.push((*offset, *bytes));
+            let (from, to) = (begin.max(*offset), end.min(offset + bytes));
+            if let Some(part) = part
+                && from < to
+            {
+                self.parts[*part].ready.take_at(from, to - from);
+                self.allocated -= to - from;
+                self.leaving.push((from, to - from));
             }
         }
     }

@@ -30,6 +30,23 @@ fn free_memory_in_a_row_can_be_had_though_only_some_of_it_was_in_use_before() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "memory of the system")]
+fn a_hole_that_begins_and_ends_inside_of_a_page_is_joined_with_what_is_free_beside_it() {
+    const ALL: usize = 256 << 20;
+    let heap = heap(ALL, |_| ());
+    let held = heap.allocate(100).unwrap();
+    // Too long to be idle, and behind the one that is held: so is the hole that it leaves.
+    let long = heap.allocate(100 << 20).unwrap();
+    assert!(!long.data().addr().get().is_multiple_of(PAGE));
+    drop(long);
+    let longer = heap.allocate(ALL - (1 << 20)).unwrap();
+    // SAFETY: the buffer has the bytes, and nobody else uses it.
+    unsafe { longer.data().write_bytes(7, ALL - (1 << 20)) };
+    drop((held, longer));
+    assert_eq!((heap.usage().held_bytes, heap.usage().buffers), (0, 0));
+}
+
+#[test]
 fn what_is_on_its_way_to_another_thread_is_waited_for_before_there_is_no_memory() {
     for is_there in [true, false] {
         let heap = heap(1 << 20, |_| ());
