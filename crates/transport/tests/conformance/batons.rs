@@ -38,7 +38,7 @@ impl Conversation {
         let rings = [ring(0, 1), ring(1, 0)];
         let region = nodes[0].heap.region(Baton::WORDS * 8).expect("there is memory");
         let words = region.words();
-        [1, 2].map(|end| words.get(end * SLOT_WORDS).store(u64::from(begin), Ordering::Relaxed));
+        [1, 2].iter().for_each(|end| words.get(end * SLOT_WORDS).store(u64::from(begin), Ordering::Relaxed));
         let place = region.offset() as u64;
         let batons = [Arc::new(Baton::offered(&words, place, Some(region))), Arc::new(Baton::accepted(&words, place))];
         let mut talk = Conversation { nodes, rings, batons, words };
