@@ -29,8 +29,8 @@ pub(crate) struct Poster {
     hungry: Mutex<u32>,
     /// Where threads of this node wait for room.
     pub rows: Rows,
-    /// A post that would not wait found no room, and none succeeded since: counts as one more thread that waits, so
-    /// that the next attempt finds what there is by then.
+    /// A post that would not wait found no room, or this node no memory, and no post succeeded since: counts as one
+    /// more thread that waits, so that the next attempt finds what there is by then.
     is_remembered: AtomicBool,
     waits: AtomicU64,
     held_back: AtomicU64,
@@ -144,7 +144,7 @@ impl Poster {
         }
     }
 
-    /// A post that will not wait found no room: what there is by its next attempt is to be told to this node.
+    /// What will not wait found no room: what there is by its next attempt is to be told to this node.
     #[cold]
     pub fn remember(&self, node: &NodeShared) {
         {
@@ -156,6 +156,21 @@ impl Poster {
             self.count_hungry(&mut hungry, true);
         }
         self.want_credits(node);
+    }
+
+    /// This node is short of memory. Messages that were retrieved since the last post still hold their buffers; and
+    /// whoever retrieved them may have told nobody, and not look again for long: then the next attempt finds them.
+    pub fn reap_for_memory(&self, node: &NodeShared) {
+        if !self.sender.try_reap() {
+            return;
+        }
+        if self.peer.is_some() {
+            self.remember(node);
+        } else if let Some(core) = node.box_of_ring(self.ring) {
+            // This thread may be inside there.
+            core.try_tell(self.id.owner, self.ring);
+            self.sender.try_reap();
+        }
     }
 
     /// A message was posted.

@@ -6,7 +6,7 @@ use std::sync::Once;
 
 use deck_mudeck::{ErrorKind, Node};
 use deck_peers::Broker;
-use job::{SOON, expect_filled, filled, job_of};
+use job::{SOON, expect_filled, filled, job_of, wait_until};
 
 /// A job of nodes with 8 MiB for messages each.
 fn small_job<const COUNT: usize>() -> (Broker, [Node; COUNT]) {
@@ -25,6 +25,41 @@ fn buffers_of_retrieved_messages_are_free_again_whatever_mail_box_they_went_to()
         let clone = poster.clone_mailbox(&format!("box {number}"), SOON).unwrap();
         clone.post(filled(&poster, 2 << 20, number as u8), SOON).unwrap();
         expect_filled(&mailbox.retrieve(SOON).unwrap(), 2 << 20, number as u8);
+    }
+}
+
+#[test]
+fn a_buffer_that_was_retrieved_comes_back_though_nobody_looks_into_the_mail_box_again() {
+    const LONG: usize = 3800 << 10;
+    let (_broker, [here, poster]) = small_job();
+    for owner in [&here, &poster] {
+        let mailbox = owner.mailbox("seldom looked into").unwrap();
+        let clone = poster.clone_mailbox("seldom looked into", SOON).unwrap();
+        clone.post(filled(&poster, LONG, 1), SOON).unwrap();
+        expect_filled(&mailbox.retrieve(SOON).unwrap(), LONG, 1);
+        let first = poster.message_with_capacity(LONG).unwrap();
+        // The heap has room for two. Whoever keeps the credit of the one that was posted is asked for it.
+        wait_until("there is memory", || poster.message_with_capacity(LONG).is_ok());
+        drop((first, mailbox));
+    }
+}
+
+#[test]
+fn a_long_buffer_goes_back_when_its_message_gets_other_content() {
+    const LONG: usize = 3800 << 10;
+    let (_broker, [here, poster]) = small_job();
+    let mailbox = here.mailbox("all sizes").unwrap();
+    let clone = poster.clone_mailbox("all sizes", SOON).unwrap();
+    for size in [8, 100, 200, 1000] {
+        let mut into = here.message();
+        for (size, byte) in [(LONG, 1), (size, 2)] {
+            clone.post(filled(&poster, size, byte), SOON).unwrap();
+            mailbox.retrieve_into(&mut into, SOON).unwrap();
+            expect_filled(&into, size, byte);
+        }
+        let first = poster.message_with_capacity(LONG).unwrap();
+        wait_until("there is memory", || poster.message_with_capacity(LONG).is_ok());
+        drop(first);
     }
 }
 

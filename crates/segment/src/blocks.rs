@@ -87,8 +87,10 @@ pub struct Blocks {
     pending_large: VecDeque<u32>,
     /// Ranges that the kernel is being asked for.
     growing: usize,
-    /// Ranges that go back to the system.
+    /// Ranges that are to go back to the system.
     leaving: Vec<(usize, usize)>,
+    /// How many of them are on their way.
+    on_their_way: usize,
 }
 
 /// Is a buffer of this capacity one for so many bytes? Of large ones, up to a quarter is wasted as well.
@@ -141,6 +143,7 @@ impl Blocks {
             pending_large: VecDeque::new(),
             growing: 0,
             leaving: Vec::new(),
+            on_their_way: 0,
         }
     }
 

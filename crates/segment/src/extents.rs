@@ -44,6 +44,23 @@ impl Extents {
         Some(begin)
     }
 
+    /// Takes this range, all of which is free.
+    ///
+    /// # Panics
+    /// If it is not: that is a bug of the owner.
+    pub fn take_at(&mut self, offset: usize, bytes: usize) {
+        let around = self.by_offset.range(..=offset).next_back();
+        let (&begin, &size) = around.filter(|(begin, size)| *begin + *size >= offset + bytes).expect("it is free");
+        self.remove(begin, size);
+        self.give(begin, offset - begin);
+        self.give(offset + bytes, begin + size - offset - bytes);
+    }
+
+    /// Offset and bytes of each range.
+    pub fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.by_offset.iter().map(|(offset, bytes)| (*offset, *bytes))
+    }
+
     /// Gives a range back and joins it with free neighbours.
     ///
     /// # Panics
@@ -118,6 +135,25 @@ mod tests {
         assert_eq!((extents.bytes(), extents.take_lowest(56, 1)), (1050 - 768, Some(200)));
         extents.give(200, 824);
         assert_eq!(extents.take(1000), Some(200));
+    }
+
+    #[test]
+    fn a_range_is_taken_out_of_the_middle() {
+        let mut extents = Extents::default();
+        extents.give(100, 50);
+        extents.take_at(110, 20);
+        assert_eq!(extents.ranges().collect::<Vec<_>>(), [(100, 10), (130, 20)]);
+        extents.take_at(130, 20);
+        extents.take_at(100, 10);
+        assert_eq!(extents.bytes(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "it is free")]
+    fn a_range_that_is_not_free_cannot_be_taken() {
+        let mut extents = Extents::default();
+        extents.give(100, 50);
+        extents.take_at(140, 20);
     }
 
     proptest! {

@@ -12,7 +12,7 @@ mod regions;
 mod table;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
@@ -58,6 +58,8 @@ pub struct HeapMemory {
 #[derive(Debug)]
 struct Own {
     blocks: Mutex<Blocks>,
+    /// Told when a range that was on its way from the system or back has come.
+    has_come: Condvar,
     /// For each buffer its offset, and its capacity with bit 0 set while it is in use: what a name that comes back from
     /// another node is checked against.
     places: Table<(AtomicU64, AtomicU64)>,
@@ -173,7 +175,8 @@ impl HeapMemory {
         }
     }
 
-    /// A buffer for at least `bytes` bytes, not shared, its content undefined. Only in the owner. Never waits.
+    /// A buffer for at least `bytes` bytes, not shared, its content undefined. Only in the owner. Waits for nobody but
+    /// the kernel, be it at work for this thread or, where there is no other memory left, for others.
     ///
     /// Budget, if a buffer of this size was used before: the lock of the heap, two lines of this node's tables, the
     /// buffer's line in the segment; six locked operations; no allocation, no system call.

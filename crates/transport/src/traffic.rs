@@ -23,6 +23,12 @@ impl Traffic {
         add(&self.bytes, bytes as u64);
     }
 
+    /// For tests: begins with so many messages.
+    #[doc(hidden)]
+    pub fn begin_at(&self, messages: u64) {
+        self.messages[0].store(messages, Ordering::Relaxed);
+    }
+
     /// Messages by protocol 1, 2 and 3.
     pub fn by_protocol(&self) -> [u64; 3] {
         [0, 1, 2].map(|index: usize| self.messages[index].load(Ordering::Relaxed))

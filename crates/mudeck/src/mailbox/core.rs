@@ -124,6 +124,13 @@ impl Core {
         self.inbox.lock_as_guest().tell(from, ring);
     }
 
+    /// As [`Core::tell`], unless a thread is inside right now, this one included.
+    pub fn try_tell(&self, from: NodeId, ring: u64) {
+        if let Some(mut inbox) = self.inbox.try_lock() {
+            inbox.tell(from, ring);
+        }
+    }
+
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
         self.inbox.lock_as_guest().adopt_of(owner, heaps);
     }

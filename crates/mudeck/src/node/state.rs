@@ -67,10 +67,9 @@ impl NodeShared {
         });
         let weak = Arc::downgrade(&shared);
         shared.heap().set_reserve(Box::new(move || {
-            // Messages that were retrieved since the last post still hold their buffers.
-            weak.upgrade().iter().flat_map(|shared| shared.posters()).for_each(|poster| {
-                poster.sender.try_reap();
-            });
+            if let Some(shared) = weak.upgrade() {
+                shared.posters().iter().for_each(|poster| poster.reap_for_memory(&shared));
+            }
         }));
         let handler: Weak<dyn Handler> = Arc::downgrade(&(shared.clone() as Arc<dyn Handler>));
         shared.membership.start(handler)?;

@@ -49,7 +49,11 @@ impl Blocks {
             None => {
                 // Before giving up: everything that somebody else has let go of meanwhile.
                 self.sweep(supply.claim);
-                self.take_ready(bytes, part).ok_or(lack)?
+                let found = self.take_ready(bytes, part);
+                if found.is_none() {
+                    self.vacate(bytes);
+                }
+                found.ok_or(lack)?
             }
         };
         self.held += bytes;
@@ -110,13 +114,49 @@ impl Blocks {
         self.parts[part].ready.give(offset, bytes);
     }
 
+    /// Where free ranges and holes beside them are `bytes` in a row only together, these ranges go back to the system:
+    /// then they are one hole. Elsewhere nothing happens.
+    fn vacate(&mut self, bytes: usize) {
+        let ready = self.parts.iter().enumerate();
+        let ready = ready.flat_map(|(part, of_it)| of_it.ready.ranges().map(move |range| (range, Some(part))));
+        let holes = self.holes.ranges().chain(self.leaving.iter().copied()).map(|range| (range, None));
+        let mut free: Vec<_> = ready.chain(holes).collect();
+        free.sort_unstable();
+        let is_next =
+            |((offset, bytes), _): &(_, _), (next, _): &((usize, usize), Option<usize>)| offset + bytes == next.0;
+        // Of what is at its ends, whole pages: others have the rest.
+        let pages = |run: &[((usize, usize), Option<usize>)]| {
+            let (((first, _), _), ((last, last_bytes), _)) = (run.first()?, run.last()?);
+            let (begin, end) = (first.next_multiple_of(PAGE), (last + last_bytes) / PAGE * PAGE);
+            (begin.checked_add(bytes)? <= end).then_some((begin, end))
+        };
+        let Some((run, (begin, end))) = free.chunk_by(is_next).find_map(|run| Some((run, pages(run)?))) else { return };
+        for ((offset, bytes), part) in run {
+            let (from, to) = (begin.max(*offset), end.min(offset + bytes));
+            if let Some(part) = part
+                && from < to
+            {
+                self.parts[*part].ready.take_at(from, to - from);
+                self.allocated -= to - from;
+                self.leaving.push((from, to - from));
+            }
+        }
+    }
+
     /// What is to go back to the system, offsets and bytes: neither idle any more nor a hole yet.
     pub fn leave(&mut self) -> Vec<(usize, usize)> {
+        self.on_their_way += self.leaving.len();
         std::mem::take(&mut self.leaving)
     }
 
     /// These have gone back.
     pub fn have_left(&mut self, left: &[(usize, usize)]) {
+        self.on_their_way -= left.len();
         left.iter().for_each(|(offset, bytes)| self.holes.give(*offset, *bytes));
+    }
+
+    /// Whether there are ranges that are neither holes nor ready, but soon will be: the kernel is at them.
+    pub fn is_on_its_way(&self) -> bool {
+        self.growing + self.on_their_way > 0
     }
 }

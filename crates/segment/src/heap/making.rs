@@ -1,7 +1,7 @@
 //! Making a heap: the owner's new one, and another node's, which this one maps.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use deck_sync::{Error, ErrorKind, NodeId, Result};
@@ -104,7 +104,7 @@ impl HeapMemory {
         let places = unsafe { Table::zeroed() }?;
         let rest = options.rest.within(bytes - DATA);
         let blocks = Mutex::new(Blocks::new(segment.clone(), rest, options.numa.clone()));
-        let own = Own { blocks, places, numa: options.numa.clone() };
+        let own = Own { blocks, has_come: Condvar::new(), places, numa: options.numa.clone() };
         HeapMemory::assemble(segment, owner, seat, options.fetching, None, Some((own, rest)))
     }
 

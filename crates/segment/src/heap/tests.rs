@@ -10,6 +10,8 @@ use crate::caches;
 use crate::huge::HugePages;
 use crate::layout::LINE;
 
+mod last_room;
+
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
     let mut options = HeapOptions {
         bytes: DATA + bytes,

@@ -12,6 +12,17 @@ use super::{INLINE, Inline, Parcel, Store};
 use crate::segment::packed;
 use crate::segment::packet::Label;
 
+/// A longer buffer of another node goes back to it when other content is copied into its message: its owner may need
+/// the memory, and whoever has the message does not know that it has that still. For shorter ones it would take as long
+/// as the copy, or longer, to get a buffer of this node each time.
+const FOREIGN_MAX: usize = 64 << 10;
+
+/// Whether `bytes` bytes may be copied into a buffer that has other content.
+#[inline]
+fn is_for_copies(buffer: &Buffer, bytes: usize) -> bool {
+    buffer.may_hold(bytes) && (buffer.capacity() <= FOREIGN_MAX || buffer.is_own())
+}
+
 /// Content of one type that fits into a word. No larger than what a call passes in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Small {
@@ -124,7 +135,7 @@ impl Parcel {
         let size = label.size as usize;
         let fits = match &self.store {
             Store::Inline(_) => size <= INLINE,
-            Store::Buffer(buffer) => buffer.may_hold(size),
+            Store::Buffer(buffer) => is_for_copies(buffer, size),
         };
         if label.runs != 0 || !fits {
             return false;
@@ -156,7 +167,7 @@ impl Parcel {
         }
         // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
         let mut target = Parcel::default();
-        if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {
+        if self.buffer().is_some_and(|buffer| is_for_copies(buffer, 0)) {
             std::mem::swap(&mut target.store, &mut self.store);
         }
         if let Err(error) = target.detach(heap, size, runs) {

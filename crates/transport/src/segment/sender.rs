@@ -195,12 +195,13 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// For tests: begins with counters of positions and area lines near their overflow. The receiver has to tell the
-    /// same before the first message.
+    /// For tests: begins with counters of positions, messages and area lines near their overflow. The receiver has to
+    /// tell the same before the first message.
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
         (posting.position, posting.reaped) = (position, position);
+        self.traffic.begin_at(u64::from(position));
         posting.stamp = Stamp::of(position, self.count);
         (posting.area, posting.retired_area) = (area & AREA_MASK, area & AREA_MASK);
     }

@@ -12,7 +12,7 @@ use deck_transport::segment::sender::Ending;
 use deck_transport::{Baton, Parcel, Refusal, Said};
 use proptest::prelude::*;
 
-use crate::world::{Fabric, HostMemory, Node, Ring, assert_same, job, jobs_that_fetch, pattern};
+use crate::world::{Fabric, HostMemory, Node, Ring, SHAPE, assert_same, job, jobs_that_fetch, pattern};
 
 /// Two nodes that talk to one another. The first one may write on the baton.
 pub struct Conversation {
@@ -29,9 +29,16 @@ impl Conversation {
     }
 
     fn of(nodes: [Node; 2]) -> Conversation {
-        let rings = [Ring::new(&nodes[0], &nodes[1], 0), Ring::new(&nodes[1], &nodes[0], 0)];
+        Conversation::beginning_at(nodes, 0)
+    }
+
+    /// One in which so many messages, an even number, have gone each way already, on another baton and on this one.
+    fn beginning_at(nodes: [Node; 2], begin: u32) -> Conversation {
+        let ring = |from, to| Ring::beginning_at(&nodes[from], &nodes[to], 0, SHAPE, (begin, begin >> 1));
+        let rings = [ring(0, 1), ring(1, 0)];
         let region = nodes[0].heap.region(Baton::WORDS * 8).expect("there is memory");
         let words = region.words();
+        [1, 2].iter().for_each(|end| words.get(end * SLOT_WORDS).store(u64::from(begin), Ordering::Relaxed));
         let place = region.offset() as u64;
         let batons = [Arc::new(Baton::offered(&words, place, Some(region))), Arc::new(Baton::accepted(&words, place))];
         let mut talk = Conversation { nodes, rings, batons, words };
@@ -174,6 +181,28 @@ fn longer_messages_go_the_usual_way_and_those_after_them_wait_for_them() {
     assert!(talk.try_take(1).is_none());
     talk.post(0, &short).unwrap();
     assert_eq!(talk.carried(), [1, 0]);
+}
+
+/// Positions, numbers of messages on the baton, and counts of messages wrap after 2^32, each one elsewhere.
+#[test]
+fn answers_go_on_the_baton_also_where_all_counts_wrap() {
+    const AGAIN: u32 = 300;
+    for before in [0, 2, 4, 254, 256, 258, 400] {
+        let begin = 0u32.wrapping_sub(before);
+        let mut talk = Conversation::beginning_at(job(), begin);
+        for number in 0..AGAIN as usize {
+            let parcel = talk.nodes[0].parcel(1, &pattern(number, number % 100));
+            for node in [0, 1] {
+                talk.post(node, &parcel).unwrap();
+                let got = talk.take(1 - node);
+                assert_same(&got, &parcel);
+            }
+        }
+        assert_eq!(talk.carried(), [begin.wrapping_add(2 * AGAIN); 2]);
+        for ring in &talk.rings {
+            assert_eq!((ring.receiver.head(), ring.receiver.messages()), (begin, begin.wrapping_add(AGAIN)));
+        }
+    }
 }
 
 #[test]
@@ -385,8 +414,12 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "minutes")]
-    fn any_conversation_is_that_of_two_queues(kind in 0usize..2, steps in prop::collection::vec(step(), 1..150)) {
-        let mut talk = Conversation::of(jobs_that_fetch().nth(kind).expect("two kinds"));
+    fn any_conversation_is_that_of_two_queues(
+        kind in 0usize..2,
+        begin in prop_oneof![Just(0), (0u32..20).prop_map(|before| 0u32.wrapping_sub(2 * before))],
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let mut talk = Conversation::beginning_at(jobs_that_fetch().nth(kind).expect("two kinds"), begin);
         let mut queues: [VecDeque<Parcel>; 2] = Default::default();
         for (index, step) in steps.into_iter().enumerate() {
             match step {

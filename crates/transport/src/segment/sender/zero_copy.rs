@@ -136,12 +136,9 @@ impl<R: Remote> Sender<R> {
     }
 
     /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
-    pub fn try_reap(&self) {
-        if self.in_flight.load(Ordering::Relaxed) > 0
-            && let Some(mut posting) = self.posting.try_lock()
-        {
-            self.reap_all(&mut posting);
-        }
+    pub fn try_reap(&self) -> bool {
+        let has_any = self.in_flight.load(Ordering::Relaxed) > 0;
+        has_any && self.posting.try_lock().is_none_or(|mut posting| self.reap_all(&mut posting))
     }
 
     /// Lets go of all that can be, and of their bytes of the budget. True if others are still in flight.
