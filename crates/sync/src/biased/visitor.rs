@@ -95,6 +95,7 @@ mod here {
     use std::sync::Mutex;
 
     use crate::biased::own_word;
+    use crate::fork;
     use crate::locks::lock;
 
     /// Visitors whose threads have ended.
@@ -105,7 +106,8 @@ mod here {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            if let Some(visitor) = known() {
+            // In a forked child, whoever has the lock may not be there.
+            if let Some(visitor) = known().filter(|_| !fork::is_child()) {
                 own_word::set(0);
                 lock(&FREE).push(visitor);
             }
@@ -133,6 +135,33 @@ mod here {
         let visitor = free.unwrap_or_else(Visitor::new);
         own_word::set(visitor.token());
         Some(visitor)
+    }
+
+    #[cfg(all(test, not(miri)))]
+    mod tests {
+        use super::*;
+
+        /// What a thread of the program does that is forked and calls `exit`.
+        #[test]
+        fn a_forked_child_ends_whatever_other_threads_were_doing() {
+            const TOO_LONG: u32 = 10;
+            fork::watch();
+            assert!(visitor().is_some());
+            let _elsewhere = lock(&FREE);
+            // SAFETY: the child has this one thread, which calls what a child may call, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: as above.
+                unsafe { libc::alarm(TOO_LONG) };
+                drop(Return);
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+            let mut status = -1;
+            // SAFETY: a child of this process, and a place for what became of it.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
     }
 }
 
