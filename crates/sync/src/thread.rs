@@ -144,22 +144,47 @@ pub(crate) fn take_cancellation() -> bool {
 
 /// Publishes what this thread is about to sleep on while `sleep` runs, so that a cancellation can wake it.
 /// `sleep` has to look for a cancellation after it has noted the counts of the events.
+///
+/// What is waited for may be a question of the program's, which waits for something else before it answers: then the
+/// thread is still in bed for the first wait when the second one is over.
 pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
-    struct Up<'a>(&'a Record);
+    struct Up<'a>(&'a Record, usize);
     impl Drop for Up<'_> {
         fn drop(&mut self) {
-            lock(&self.0.bed).0.clear();
+            lock(&self.0.bed).0.truncate(self.1);
         }
     }
     let Ok(record) = RECORD.try_with(Arc::clone) else { return sleep() };
-    lock(&record.bed).0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
-    let _up = Up(&record);
+    let before = {
+        let mut bed = lock(&record.bed);
+        let before = bed.0.len();
+        bed.0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
+        before
+    };
+    let _up = Up(&record, before);
     sleep()
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cancellation_wakes_whoever_has_waited_for_something_else_in_between() {
+        let (first, second) = (Event::new(), Event::new());
+        let canceller = Canceller::of_this_thread();
+        in_bed(&[&first], || {
+            in_bed(&[&second], || ());
+            let before = (first.count(), second.count());
+            canceller.cancel();
+            assert_ne!(first.count(), before.0);
+            assert_eq!(second.count(), before.1);
+        });
+        let before = first.count();
+        canceller.cancel();
+        assert_eq!(first.count(), before);
+        assert!(take_cancellation());
+    }
 
     #[test]
     fn a_thread_that_is_ending_has_a_canceller_that_cancels_nobody() {
