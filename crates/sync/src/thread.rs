@@ -76,6 +76,10 @@ pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
 /// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else
 /// that of the job that this process has joined last, or else of this process alone.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
+    // A child is in no job, and would tell of itself in its parent's name.
+    if fork::is_child() {
+        return Alone::shared();
+    }
     let home = || read(&HOME).as_ref().and_then(Weak::upgrade);
     own_crowd().or_else(home).unwrap_or_else(Alone::shared)
 }
@@ -121,8 +125,12 @@ impl Canceller {
         Canceller(RECORD.try_with(Arc::clone).unwrap_or_else(|_| Record::new()))
     }
 
-    /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks.
+    /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks. Does nothing in a forked child.
     pub fn cancel(&self) {
+        // A child has but one thread, and whoever has the lock may not be there.
+        if fork::is_child() {
+            return;
+        }
         // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees
         // it.
         self.0.cancelled.store(true, Ordering::SeqCst);
@@ -184,6 +192,26 @@ mod tests {
         canceller.cancel();
         assert_eq!(first.count(), before);
         assert!(take_cancellation());
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_forked_child_cancels_nobody_and_waits_for_nobody_for_that() {
+        let record = Record::new();
+        let _elsewhere = lock(&record.bed);
+        assert!(fork::child_finds(|| {
+            Canceller(record.clone()).cancel();
+            !record.cancelled.load(Ordering::Relaxed)
+        }));
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_forked_child_is_not_in_the_crowd_of_its_parent() {
+        let crowd: Arc<dyn Crowd> = Arc::new(Alone::default());
+        belong_to(&crowd);
+        assert!(Arc::ptr_eq(&crowd_of_this_thread(), &crowd));
+        assert!(fork::child_finds(|| !Arc::ptr_eq(&crowd_of_this_thread(), &crowd)));
     }
 
     #[test]

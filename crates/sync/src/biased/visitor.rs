@@ -141,26 +141,15 @@ mod here {
     mod tests {
         use super::*;
 
-        /// What a thread of the program does that is forked and calls `exit`.
         #[test]
         fn a_forked_child_ends_whatever_other_threads_were_doing() {
-            const TOO_LONG: u32 = 10;
-            fork::watch();
             assert!(visitor().is_some());
             let _elsewhere = lock(&FREE);
-            // SAFETY: the child has this one thread, which calls what a child may call, and ends.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                // SAFETY: as above.
-                unsafe { libc::alarm(TOO_LONG) };
+            // As its thread does at its end.
+            assert!(fork::child_finds(|| {
                 drop(Return);
-                // SAFETY: as above.
-                unsafe { libc::_exit(0) };
-            }
-            let mut status = -1;
-            // SAFETY: a child of this process, and a place for what became of it.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert_eq!(status, 0);
+                true
+            }));
         }
     }
 }
