@@ -164,7 +164,7 @@ impl MailboxClone {
     }
 
     /// A second handle of a mail box of this node, which retrieves like the first. Dropping it closes nothing. `None`
-    /// if the mail box is another node's, or closed. Never blocks.
+    /// if the mail box is another node's, or closed, and in a forked child. Never blocks.
     pub fn retrieving(&self) -> Option<Mailbox> {
         let MailboxId { index, generation, .. } = self.poster.id;
         let core = self.is_here().then(|| self.node.find_box(index, generation)).flatten()?;

@@ -7,7 +7,7 @@ use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting, point};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting, fork, point};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
 use deck_transport::{Bell, Receiver, RingPlace, Sender, Shape};
@@ -328,6 +328,10 @@ impl NodeShared {
 
     /// The poster of all threads to `id`, if there is one.
     pub fn poster_to(&self, id: MailboxId) -> Option<Arc<Poster>> {
+        // In a forked child, whoever has the lock may not be there.
+        if fork::is_child() {
+            return None;
+        }
         match lock(&self.posters).get(&id) {
             Some(Cloning::Ready(poster)) => Some(poster.clone()),
             _ => None,

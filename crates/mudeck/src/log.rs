@@ -8,7 +8,7 @@ use std::sync::{Arc, Once, RwLock};
 
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::{read, write};
-use deck_sync::signals;
+use deck_sync::{fork, signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -63,9 +63,13 @@ thread_local! {
 }
 
 /// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`. Never
-/// blocks; a thread that is in the sink that was there before goes on with that.
+/// blocks; a thread that is in the sink that was there before goes on with that. Does nothing in a forked child.
 #[doc(alias = "deck_set_log")]
 pub fn set_log(sink: Option<LogSink>) {
+    // Whoever has the lock may not be there.
+    if fork::is_child() {
+        return;
+    }
     FROM_ENVIRONMENT.call_once(|| {});
     let wanted = if sink.is_some() { LogLevel::Debug as u32 } else { 0 };
     set(sink, wanted);

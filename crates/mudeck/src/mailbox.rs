@@ -363,10 +363,13 @@ impl Mailbox {
         stats
     }
 
-    /// Closes the mail box: waiters and posters get `Closed`, the name is free on return. A second call does nothing.
+    /// Closes the mail box: waiters and posters get `Closed`, the name is free on return. A second call does nothing,
+    /// nor does one in a forked child.
     #[doc(alias = "deck_mbox_destroy")]
     pub fn close(&self) {
-        self.node.close(&self.core);
+        if !fork::is_child() {
+            self.node.close(&self.core);
+        }
     }
 
     /// True once it was closed, or its node has left. Never blocks.
@@ -382,7 +385,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        if !self.is_second && !fork::is_child() {
+        if !self.is_second {
             self.close();
         }
     }

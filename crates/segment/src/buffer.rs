@@ -291,8 +291,11 @@ impl Buffer {
 
 impl Clone for Buffer {
     fn clone(&self) -> Buffer {
-        self.heap.hold_again(self.index);
-        self.add_share();
+        // A child has no shares, and its drops take none back.
+        if !fork::is_child() {
+            self.heap.hold_again(self.index);
+            self.add_share();
+        }
         let has_travelled = self.has_travelled.load(Ordering::Relaxed);
         let clone = Buffer::counted(self.heap.clone(), self.index, self.offset, self.capacity, has_travelled);
         clone.content.store(self.content.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -39,6 +39,26 @@ fn in_a_child() -> Error {
         .with_remedy("execute a program in the child; it can join the job as a node of its own")
 }
 
+/// Whether a forked child finds that `it_is_so`, in good time.
+#[cfg(all(test, not(any(loom, miri))))]
+pub fn child_finds(it_is_so: impl FnOnce() -> bool) -> bool {
+    const TOO_LONG: u32 = 10;
+    watch();
+    // SAFETY: the child has this one thread, which calls what a child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::alarm(TOO_LONG) };
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(it_is_so));
+        // SAFETY: as above.
+        unsafe { libc::_exit((!answer.unwrap_or(false)).into()) };
+    }
+    let mut status = -1;
+    // SAFETY: a child of this process, and a place for what becomes of it.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status == 0
+}
+
 /// True in a process that was forked after [`watch`] was called in its parent.
 #[inline]
 pub fn is_child() -> bool {

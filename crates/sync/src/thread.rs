@@ -76,6 +76,10 @@ pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
 /// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else
 /// that of the job that this process has joined last, or else of this process alone.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
+    // A child is in no job, and would tell of itself in its parent's name.
+    if fork::is_child() {
+        return Alone::shared();
+    }
     let home = || read(&HOME).as_ref().and_then(Weak::upgrade);
     own_crowd().or_else(home).unwrap_or_else(Alone::shared)
 }
@@ -121,8 +125,12 @@ impl Canceller {
         Canceller(RECORD.try_with(Arc::clone).unwrap_or_else(|_| Record::new()))
     }
 
-    /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks.
+    /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks. Does nothing in a forked child.
     pub fn cancel(&self) {
+        // A child has but one thread, and whoever has the lock may not be there.
+        if fork::is_child() {
+            return;
+        }
         // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees
         // it.
         self.0.cancelled.store(true, Ordering::SeqCst);
@@ -144,22 +152,67 @@ pub(crate) fn take_cancellation() -> bool {
 
 /// Publishes what this thread is about to sleep on while `sleep` runs, so that a cancellation can wake it.
 /// `sleep` has to look for a cancellation after it has noted the counts of the events.
+///
+/// What is waited for may be a question of the program's, which waits for something else before it answers: then the
+/// thread is still in bed for the first wait when the second one is over.
 pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
-    struct Up<'a>(&'a Record);
+    struct Up<'a>(&'a Record, usize);
     impl Drop for Up<'_> {
         fn drop(&mut self) {
-            lock(&self.0.bed).0.clear();
+            lock(&self.0.bed).0.truncate(self.1);
         }
     }
     let Ok(record) = RECORD.try_with(Arc::clone) else { return sleep() };
-    lock(&record.bed).0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
-    let _up = Up(&record);
+    let before = {
+        let mut bed = lock(&record.bed);
+        let before = bed.0.len();
+        bed.0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
+        before
+    };
+    let _up = Up(&record, before);
     sleep()
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cancellation_wakes_whoever_has_waited_for_something_else_in_between() {
+        let (first, second) = (Event::new(), Event::new());
+        let canceller = Canceller::of_this_thread();
+        in_bed(&[&first], || {
+            in_bed(&[&second], || ());
+            let before = (first.count(), second.count());
+            canceller.cancel();
+            assert_ne!(first.count(), before.0);
+            assert_eq!(second.count(), before.1);
+        });
+        let before = first.count();
+        canceller.cancel();
+        assert_eq!(first.count(), before);
+        assert!(take_cancellation());
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_forked_child_cancels_nobody_and_waits_for_nobody_for_that() {
+        let record = Record::new();
+        let _elsewhere = lock(&record.bed);
+        assert!(fork::child_finds(|| {
+            Canceller(record.clone()).cancel();
+            !record.cancelled.load(Ordering::Relaxed)
+        }));
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_forked_child_is_not_in_the_crowd_of_its_parent() {
+        let crowd: Arc<dyn Crowd> = Arc::new(Alone::default());
+        belong_to(&crowd);
+        assert!(Arc::ptr_eq(&crowd_of_this_thread(), &crowd));
+        assert!(fork::child_finds(|| !Arc::ptr_eq(&crowd_of_this_thread(), &crowd)));
+    }
 
     #[test]
     fn a_thread_that_is_ending_has_a_canceller_that_cancels_nobody() {

@@ -217,10 +217,17 @@ impl Group {
     /// Does something that writes to what other members see: meanwhile this node does not leave.
     #[inline]
     fn inside<T>(&mut self, act: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+        /// Steps out also where `act` panics: the node would not leave in good order any more.
+        struct Inside<'a>(&'a mut Group);
+        impl Drop for Inside<'_> {
+            #[inline]
+            fn drop(&mut self) {
+                self.0.member.step_out();
+            }
+        }
         self.member.enter()?;
-        let result = act(self);
-        self.member.step_out();
-        result
+        let inside = Inside(self);
+        act(inside.0)
     }
 
     /// This member's index, 0 to size - 1.

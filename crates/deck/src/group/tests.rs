@@ -39,6 +39,35 @@ fn a_node_leaves_when_its_threads_have_come_out_of_their_calls() {
     assert_eq!(groups[0].barrier(Duration::ZERO).unwrap_err().kind(), ErrorKind::NotInitialized);
 }
 
+/// A byte of a program that goes wrong when it is asked for it the second time, inside a call.
+struct Wrong {
+    byte: [u8; 1],
+    asked: u32,
+}
+
+impl Array for Wrong {
+    fn bytes(&self) -> &[u8] {
+        &self.byte
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.asked += 1;
+        assert_ne!(self.asked, 2, "on purpose");
+        &mut self.byte
+    }
+}
+
+#[test]
+fn a_thread_that_has_panicked_in_a_call_has_come_out_of_it() {
+    let (_broker, nodes, mut groups) = pair();
+    let call = Call::allreduce(ElementType::Byte, 1, Operation::Sum);
+    let output = Wrong { byte: [0], asked: 0 };
+    let start = || groups[0].start_in(&call, Box::new(vec![1u8]), Box::new(output));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(start)).is_err());
+    nodes[0].clone().leave().unwrap();
+    assert_eq!(nodes[1].state(nodes[0].number()).unwrap(), NodeState::Left);
+}
+
 #[test]
 fn what_a_member_could_not_give_is_not_read_as_data() {
     const SOON: Duration = Duration::from_secs(20);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deck_peers::{MailboxId, check_mailbox_name};
 use deck_sync::locks::lock;
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Error, ErrorKind, Result, fork};
 use deck_transport::Bells;
 
 use super::NodeShared;
@@ -82,6 +82,10 @@ impl NodeShared {
     }
 
     pub fn find_box(&self, index: u32, generation: u32) -> Option<Arc<Core>> {
+        // In a forked child, whoever has the lock may not be there.
+        if fork::is_child() {
+            return None;
+        }
         let boxes = lock(&self.boxes);
         let (now, core) = boxes.places.get(index as usize)?;
         core.clone().filter(|_| *now == generation)

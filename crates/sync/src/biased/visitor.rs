@@ -95,6 +95,7 @@ mod here {
     use std::sync::Mutex;
 
     use crate::biased::own_word;
+    use crate::fork;
     use crate::locks::lock;
 
     /// Visitors whose threads have ended.
@@ -105,7 +106,8 @@ mod here {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            if let Some(visitor) = known() {
+            // In a forked child, whoever has the lock may not be there.
+            if let Some(visitor) = known().filter(|_| !fork::is_child()) {
                 own_word::set(0);
                 lock(&FREE).push(visitor);
             }
@@ -133,6 +135,22 @@ mod here {
         let visitor = free.unwrap_or_else(Visitor::new);
         own_word::set(visitor.token());
         Some(visitor)
+    }
+
+    #[cfg(all(test, not(miri)))]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_forked_child_ends_whatever_other_threads_were_doing() {
+            assert!(visitor().is_some());
+            let _elsewhere = lock(&FREE);
+            // As its thread does at its end.
+            assert!(fork::child_finds(|| {
+                drop(Return);
+                true
+            }));
+        }
     }
 }
 
