@@ -30,7 +30,7 @@ pub enum Away {
 
 /// Nanoseconds that a look away takes: for a word and for a line where answers are quick, for either where they are
 /// not, and for several lines.
-const AWAY: [u64; 4] = [25, 35, 45, 45];
+const AWAY: [u64; 4] = [25, 35, 60, 45];
 /// The same on processors of other makers than AMD.
 const AWAY_ELSEWHERE: [u64; 4] = [60, 60, 60, 100];
 
