@@ -105,8 +105,9 @@ loom: ## run the lock-free parts under the model checker
 FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
-FUZZ_RUNS ?= 20000
+FUZZ_RUNS ?= 5000
 FUZZ_FOLDER := $(TARGET)/fuzz
+FUZZ_SEEDS := $(FUZZ_FOLDER)/seeds
 # Build scripts are not fuzzed, which a build for a target that is named tells from what is.
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_PRODUCTS = $(FUZZ_FOLDER)/$(FUZZ_HOST)/debug
@@ -114,13 +115,18 @@ FUZZ_PRODUCTS = $(FUZZ_FOLDER)/$(FUZZ_HOST)/debug
 fuzz: ## fuzz each decoder FUZZ_RUNS times (part of `make test`; FUZZ_TARGETS=slots for one of them)
 	RUSTFLAGS="$(FUZZ_FLAGS)" CARGO_TARGET_DIR=$(FUZZ_FOLDER) \
 		$(CARGO) build --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST) $(LOCKED)
+	@# Some targets take nothing shorter than a kilobyte, which an empty beginning would not grow to.
+	@rm -rf $(FUZZ_SEEDS) && mkdir -p $(FUZZ_SEEDS)
+	@(head -c 4096 /dev/zero; head -c 258048 /dev/urandom) | split -b 4096 - $(FUZZ_SEEDS)/
 	@for target in $(FUZZ_TARGETS); do \
 		mkdir -p $(FUZZ_FOLDER)/corpus/$$target; \
-		$(FUZZ_PRODUCTS)/$$target -runs=$(FUZZ_RUNS) -len_control=0 -timeout=60 -artifact_prefix=$(FUZZ_FOLDER)/ \
-			$(FUZZ_FOLDER)/corpus/$$target > $(FUZZ_FOLDER)/log 2>&1 || { \
+		$(FUZZ_PRODUCTS)/$$target -runs=$(FUZZ_RUNS) -timeout=60 -artifact_prefix=$(FUZZ_FOLDER)/ \
+			$(FUZZ_FOLDER)/corpus/$$target $(FUZZ_SEEDS) > $(FUZZ_FOLDER)/log 2>&1 || { \
 			tail -n 40 $(FUZZ_FOLDER)/log >&2; \
 			echo "make fuzz: $$target failed; repeat with: $(FUZZ_PRODUCTS)/$$target $$(sed -n \
 				's/^.*Test unit written to //p' $(FUZZ_FOLDER)/log | tail -n 1)" >&2; exit 1; }; \
+		! grep 'no interesting inputs' $(FUZZ_FOLDER)/log >&2 || { \
+			echo "make fuzz: $$target has taken none of its inputs" >&2; exit 1; }; \
 		echo "$$target: $$(sed -n 's/^Done \([0-9]* runs\).*/\1/p' $(FUZZ_FOLDER)/log), $$(ls \
 			$(FUZZ_FOLDER)/corpus/$$target | wc -l) inputs that come to different code"; \
 	done
