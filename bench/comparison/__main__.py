@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import signal
 import sys
 import time
 from pathlib import Path
 
-from comparison import installing, machine, measures, participants, running, writing
+from comparison import installing, interruption, machine, measures, participants, running, writing
 from comparison.judging import judge
 from comparison.progress import Progress
 from comparison.ratios import Verdict
@@ -117,22 +116,13 @@ def _measure(options: argparse.Namespace, runner: running.Runner, chosen: list[m
         progress.round(experiment.name, done, rounds(experiment), seconds, runner.summary(experiment), to_do)
 
 
-def _interrupted(number: int, _frame: object) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def main() -> None:
     options = arguments()
-    signal.signal(signal.SIGTERM, _interrupted)
-    try:
+    with interruption.told_by("compare"):
         if options.report:
             _finish(options.report, Run.load(options.report))
         else:
             _run(options)
-    except KeyboardInterrupt as interruption:
-        print("\ncompare: interrupted", file=sys.stderr)
-        # As shells tell it; that of Ctrl-C comes without its number.
-        sys.exit(128 + next(iter(interruption.args), signal.SIGINT))
 
 
 def _run(options: argparse.Namespace) -> None:

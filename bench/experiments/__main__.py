@@ -2,12 +2,11 @@
 
 import argparse
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
 
-from comparison import machine
+from comparison import interruption, machine
 from comparison.progress import Progress
 
 from experiments import building, explaining, folder, judging, libraries, pictures, running, writing
@@ -61,34 +60,13 @@ def _measure(everything: list[running.Runs], rounds: int) -> None:
         progress.round(runs.experiment.name, runs.rounds, max(rounds, runs.rounds), seconds, judging.summary(made, runs.experiment), to_do)
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a run as Ctrl-C does."""
-
-
-def _terminated(*_) -> None:
-    raise Terminated
-
-
-def _status(interruption: KeyboardInterrupt) -> int:
-    """As shells tell it."""
-    return 128 + _signal(interruption)
-
-
-def _signal(interruption: KeyboardInterrupt) -> signal.Signals:
-    return signal.SIGTERM if isinstance(interruption, Terminated) else signal.SIGINT
-
-
 def main() -> None:
     options = _arguments()
-    signal.signal(signal.SIGTERM, _terminated)
-    try:
+    with interruption.told_by("papers"):
         if options.report:
             _finish(options.report)
         else:
             _run(options)
-    except KeyboardInterrupt as interruption:
-        print("\npapers: interrupted", file=sys.stderr)
-        sys.exit(_status(interruption))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -117,13 +95,13 @@ def _run(options: argparse.Namespace) -> None:
         for runs in everything:
             runs.check()
         _measure(everything, options.rounds)
-    except KeyboardInterrupt as interruption:
+    except KeyboardInterrupt as interrupted:
         is_begun = bool(folder.read(place))
         print(f"\npapers: interrupted; {'writing what there is' if is_begun else 'nothing was measured'}", file=sys.stderr)
-        folder.note(place, folder.INTERRUPTED, f"by {_signal(interruption).name}, so not everything was measured")
+        folder.note(place, folder.INTERRUPTED, f"by {interruption.signal_of(interrupted).name}, so not everything was measured")
         if is_begun:
             _finish(place)
-        sys.exit(_status(interruption))
+        sys.exit(interruption.status(interrupted))
     _finish(place)
 
 

@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock, patch
 
+from comparison.interruption import Terminated
 from comparison.ratios import Verdict
 from experiments import __main__ as papers
 from experiments import explaining, folder, judging, running, writing
@@ -378,7 +379,7 @@ class Command(unittest.TestCase):
         return 0
 
     def test_who_is_interrupted_reports_what_there_is_and_ends_with_another_status(self) -> None:
-        for interruption, status, name in ((KeyboardInterrupt, 130, "SIGINT"), (papers.Terminated, 143, "SIGTERM")):
+        for interruption, status, name in ((KeyboardInterrupt, 130, "SIGINT"), (Terminated, 143, "SIGTERM")):
             with tempfile.TemporaryDirectory() as place:
                 report = Path(place) / "README.md"
                 self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock(side_effect=interruption)), status)
@@ -391,7 +392,7 @@ class Command(unittest.TestCase):
 
     def test_who_is_interrupted_before_anything_is_measured_leaves_nothing(self) -> None:
         for at in (self.find, self.build):
-            with self.subTest(at), tempfile.TemporaryDirectory() as name, patch.object(at, "side_effect", papers.Terminated):
+            with self.subTest(at), tempfile.TemporaryDirectory() as name, patch.object(at, "side_effect", Terminated):
                 self.assertEqual(self._run(Path(name) / "run", "--only", "laplace", measure=Mock()), 143)
                 self.assertEqual(list(Path(name).iterdir()), [])
 

@@ -88,16 +88,6 @@ impl Default for Parcel {
 }
 
 impl Parcel {
-    /// An empty parcel with room for `bytes`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`].
-    pub fn with_capacity(bytes: usize, heap: &Arc<HeapMemory>) -> Result<Parcel> {
-        let mut parcel = Parcel::default();
-        parcel.set_capacity(bytes, heap)?;
-        Ok(parcel)
-    }
-
     /// Gives an empty parcel room for `bytes`.
     ///
     /// # Errors

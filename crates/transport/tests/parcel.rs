@@ -115,7 +115,8 @@ proptest! {
 #[test]
 fn a_clone_shares_the_buffer_until_one_of_the_two_changes() {
     let heap = heap();
-    let mut parcel = Parcel::with_capacity(1000, &heap).unwrap();
+    let mut parcel = Parcel::default();
+    parcel.set_capacity(1000, &heap).unwrap();
     parcel.resize(1000, &heap).unwrap();
     let address = parcel.data();
     let clone = parcel.clone();

@@ -33,11 +33,13 @@ pub fn short_content_takes_one_line_wherever_it_lies<F: Fabric>(seed: u64) {
     for (size, carries) in
         [(0, Carries::Line), (8, Carries::Line), (62, Carries::Line), (63, Carries::Wide), (120, Carries::Wide)]
     {
-        let mut posted = Parcel::with_capacity(1000, &a.heap).unwrap();
+        let mut posted = Parcel::default();
+        posted.set_capacity(1000, &a.heap).unwrap();
         posted.resize(size, &a.heap).unwrap();
         posted.edit(&a.heap).unwrap().copy_from_slice(&pattern(size, size));
         assert!(posted.buffer().is_some());
-        let (mut inline, mut buffered) = (Parcel::default(), Parcel::with_capacity(1000, &b.heap).unwrap());
+        let (mut inline, mut buffered) = (Parcel::default(), Parcel::default());
+        buffered.set_capacity(1000, &b.heap).unwrap();
         // By the long way and by the short one, into what has a buffer and what has none.
         for _ in 0..3 {
             for into in [&mut inline, &mut buffered] {
