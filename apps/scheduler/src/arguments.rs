@@ -78,8 +78,8 @@ fn place(text: &str) -> Result<[u32; QUEUES], String> {
     let mut homes = [None; QUEUES];
     for part in text.split(',') {
         let (queue, node) = part.trim().split_once('=').ok_or_else(usage)?;
-        let queue = queue.trim().strip_prefix('q').and_then(|number| number.parse::<usize>().ok());
-        let place = queue.and_then(|queue| homes.get_mut(queue)).ok_or_else(usage)?;
+        let queue = (0..QUEUES).find(|number| queue.trim() == format!("q{number}")).ok_or_else(usage)?;
+        let place = &mut homes[queue];
         if place.replace(home(node.trim()).map_err(|_| usage())?).is_some() {
             return Err(usage());
         }
@@ -126,6 +126,7 @@ mod tests {
             ("--place 0,0,3", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q3=1", "--place q0=0,q1=0,q2=3"),
+            ("--place q00=0,q1=0,q2=3", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q2=1,q0=0", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q2=x", "--place q0=0,q1=0,q2=3"),
             ("--place q0=0,q1=0,q2=4294967295", "from 0 to 255"),

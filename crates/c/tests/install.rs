@@ -49,7 +49,7 @@ fn files(folder: &Path) -> Vec<String> {
 fn every_file_is_found_wherever_it_is_installed_and_goes_again() {
     let folder = Folder::new("any");
     // The second one is relative.
-    for prefix in [folder.0.join("in st"), PathBuf::from("beside")] {
+    for prefix in [folder.0.join("in st #1"), PathBuf::from("beside")] {
         let there = folder.0.join(&prefix);
         let installed = folder.install(&prefix, &[]);
         assert!(installed.status.success(), "{installed:?}");
@@ -57,7 +57,8 @@ fn every_file_is_found_wherever_it_is_installed_and_goes_again() {
         assert_eq!(files(&there), expected);
         assert!(Command::new(there.join("bin/deck")).status().unwrap().success());
         let described = fs::read_to_string(there.join("lib/pkgconfig/deck.pc")).unwrap();
-        assert_eq!(described.lines().next().unwrap(), format!("prefix={}", there.display()));
+        let written = there.display().to_string().replace('#', "\\#");
+        assert_eq!(described.lines().next().unwrap(), format!("prefix={written}"));
         assert!(described.contains("Version: 1.2.3\n"), "{described}");
 
         fs::write(there.join("bin/other"), "").unwrap();
