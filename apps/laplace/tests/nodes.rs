@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
+use deck_testkit::application::{Application, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
+use tempfile::{TempDir, tempdir};
 
 fn laplace(options: &str, temperatures: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laplace"));
@@ -23,15 +24,15 @@ fn alone(options: &str, temperatures: &Path) -> (Vec<u8>, String) {
 }
 
 /// Nodes that find each other by name, and the file of their temperatures.
-fn job(folder: &Folder, name: &str, options: &str) -> (Application, PathBuf) {
-    let temperatures = folder.0.join(format!("{name}.bin"));
+fn job(folder: &TempDir, name: &str, options: &str) -> (Application, PathBuf) {
+    let temperatures = folder.path().join(format!("{name}.bin"));
     let (options, file) = (options.to_owned(), temperatures.clone());
     (Application::new(&format!("laplace-{name}"), move || laplace(&options, &file)), temperatures)
 }
 
 /// As [`job`], with one node, by the order of their starts, that is killed or stopped at a point.
-fn trapped(folder: &Folder, name: &str, options: &str, node: u32, point: &str) -> (Application, PathBuf) {
-    let temperatures = folder.0.join(format!("{name}.bin"));
+fn trapped(folder: &TempDir, name: &str, options: &str, node: u32, point: &str) -> (Application, PathBuf) {
+    let temperatures = folder.path().join(format!("{name}.bin"));
     let (options, file, point) = (options.to_owned(), temperatures.clone(), point.to_owned());
     let started = std::cell::Cell::new(0);
     let start = move || {
@@ -52,12 +53,12 @@ fn number_before(report: &str, word: &str) -> f64 {
 
 #[test]
 fn the_temperatures_are_the_same_for_every_number_of_nodes_and_threads() {
-    let folder = Folder::new("laplace-nodes-several");
+    let folder = tempdir().unwrap();
     let slab = "--size 61x47 --tolerance 1e-2";
-    let (expected, report) = alone(&format!("{slab} --threads 1"), &folder.0.join("expected.bin"));
+    let (expected, report) = alone(&format!("{slab} --threads 1"), &folder.path().join("expected.bin"));
     assert_eq!(expected.len(), 61 * 47 * 8);
     let sweeps = number_before(&report, " sweeps");
-    let (three, _) = alone(&format!("{slab} --threads 3"), &folder.0.join("three.bin"));
+    let (three, _) = alone(&format!("{slab} --threads 3"), &folder.path().join("three.bin"));
     assert!(three == expected, "3 threads");
     // The last one has more threads than rows.
     for (nodes, threads) in [(2, 1), (2, 2), (3, 2), (4, 12)] {
@@ -78,8 +79,8 @@ fn the_temperatures_are_the_same_for_every_number_of_nodes_and_threads() {
 
 #[test]
 fn the_temperatures_are_written_also_when_nobody_reads_the_notices() {
-    let folder = Folder::new("laplace-nodes-unread");
-    let temperatures = folder.0.join("unread.bin");
+    let folder = tempdir().unwrap();
+    let temperatures = folder.path().join("unread.bin");
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let output = laplace("--size 9x7 --watch 0", &temperatures).stderr(writer).output().unwrap();
@@ -88,9 +89,9 @@ fn the_temperatures_are_written_also_when_nobody_reads_the_notices() {
 
 #[test]
 fn far_more_bands_than_a_mail_box_holds_changes_come_to_the_end() {
-    let folder = Folder::new("laplace-nodes-many");
+    let folder = tempdir().unwrap();
     let slab = "--size 40x140 --tolerance 1e-9 --max-sweeps 60";
-    let (expected, _) = alone(&format!("{slab} --threads 1"), &folder.0.join("expected.bin"));
+    let (expected, _) = alone(&format!("{slab} --threads 1"), &folder.path().join("expected.bin"));
     for nodes in [1, 2] {
         let options = format!("{slab} --threads 64 --nodes {nodes}");
         let (mut job, temperatures) = job(&folder, &format!("many-{nodes}"), &options);
@@ -105,10 +106,10 @@ fn far_more_bands_than_a_mail_box_holds_changes_come_to_the_end() {
 
 #[test]
 fn the_exact_solution_comes_nearer_with_the_square_of_the_distance_between_points() {
-    let folder = Folder::new("laplace-nodes-exact");
+    let folder = tempdir().unwrap();
     let error = |size: &str| {
         let options = format!("--source sine --size {size} --tolerance 1e-11 --threads 2");
-        number_before(&alone(&options, &folder.0.join("exact.bin")).1, " degrees")
+        number_before(&alone(&options, &folder.path().join("exact.bin")).1, " degrees")
     };
     let (coarse, fine) = (error("17x17"), error("33x33"));
     assert!((3.5..4.5).contains(&(coarse / fine)), "{coarse} {fine}");
@@ -116,8 +117,8 @@ fn the_exact_solution_comes_nearer_with_the_square_of_the_distance_between_point
 
 #[test]
 fn the_end_comes_when_no_point_changes_by_the_tolerance_or_after_so_many_sweeps() {
-    let folder = Folder::new("laplace-nodes-end");
-    let file = folder.0.join("end.bin");
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("end.bin");
     let (_, report) = alone("--size 20x20 --tolerance 1e-3", &file);
     let sweeps = number_before(&report, " sweeps");
     assert!(report.lines().count() == 1 && sweeps > 50.0, "{report}");
@@ -152,7 +153,7 @@ fn start_in_order_of(job: &mut Application, nodes: u32) -> String {
 
 #[test]
 fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
-    let folder = Folder::new("laplace-nodes-killed");
+    let folder = tempdir().unwrap();
     let (mut job, temperatures) = job(&folder, "killed", LONG);
     let address = start_in_order(&mut job);
     wait_for(&address, |page| page.strips.len() >= 3);
@@ -169,7 +170,7 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
 
 #[test]
 fn the_page_does_not_wait_for_a_stopped_node_that_was_killed() {
-    let folder = Folder::new("laplace-nodes-page");
+    let folder = tempdir().unwrap();
     let (mut job, _) = job(&folder, "page", LONG);
     let address = start_in_order(&mut job);
     wait_for(&address, |page| page.strips.len() >= 3);
@@ -183,7 +184,7 @@ fn the_page_does_not_wait_for_a_stopped_node_that_was_killed() {
 
 #[test]
 fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_that_names_it() {
-    let folder = Folder::new("laplace-nodes-rows");
+    let folder = tempdir().unwrap();
     let options = "--size 40x40 --tolerance 1e-12 --max-sweeps 20 --nodes 3 --threads 1";
     // Its hello, and two halos and a change of each sweep are posted: these would be its rows.
     let (mut job, temperatures) = trapped(&folder, "rows", options, 2, "post/reserved:62");
@@ -199,7 +200,7 @@ fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_t
 
 #[test]
 fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
-    let folder = Folder::new("laplace-nodes-points");
+    let folder = tempdir().unwrap();
     for point in ["post/reserved:40", "post/published:41", "retrieve/held:42", "retrieve/credited:43"] {
         let (mut job, _) = trapped(&folder, &point.replace(['/', ':'], "-"), LONG, 1, point);
         start_in_order(&mut job);
@@ -213,9 +214,9 @@ fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
 
 #[test]
 fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
-    let folder = Folder::new("laplace-nodes-stopped");
+    let folder = tempdir().unwrap();
     let slab = "--size 200x200 --tolerance 1e-5 --threads 1";
-    let (expected, _) = alone(slab, &folder.0.join("expected.bin"));
+    let (expected, _) = alone(slab, &folder.path().join("expected.bin"));
     let (mut job, temperatures) = job(&folder, "stopped", &format!("{slab} --nodes 2"));
     let address = job.start_master(&[]);
     job.start(&[]);
@@ -244,9 +245,9 @@ const STOPPED_AFTER_HELLO: &str = "post/published:1:stop";
 
 #[test]
 fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothing() {
-    let folder = Folder::new("laplace-nodes-hello");
+    let folder = tempdir().unwrap();
     let slab = "--size 60x60 --tolerance 1e-3 --threads 1";
-    let (expected, _) = alone(slab, &folder.0.join("expected.bin"));
+    let (expected, _) = alone(slab, &folder.path().join("expected.bin"));
     let (mut job, temperatures) = trapped(&folder, "hello", &format!("{slab} --nodes 2"), 1, STOPPED_AFTER_HELLO);
     let address = job.start_master(&[]);
     job.start(&[]);
@@ -259,7 +260,7 @@ fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothin
 
 #[test]
 fn a_node_that_is_not_needed_may_stop_right_after_hello() {
-    let folder = Folder::new("laplace-nodes-needless-hello");
+    let folder = tempdir().unwrap();
     let long = "--size 300x300 --tolerance 1e-12 --max-sweeps 20000 --nodes 1 --threads 1";
     let (mut job, _) = trapped(&folder, "needless-hello", long, 1, STOPPED_AFTER_HELLO);
     let address = job.start_master(&[]);
@@ -274,7 +275,7 @@ fn a_node_that_is_not_needed_may_stop_right_after_hello() {
 
 #[test]
 fn when_a_node_dies_before_all_are_welcome_the_others_name_it() {
-    let folder = Folder::new("laplace-nodes-unwelcome");
+    let folder = tempdir().unwrap();
     let options = "--size 40x40 --tolerance 1e-12 --nodes 4 --threads 1";
     let (mut job, _) = trapped(&folder, "unwelcome", options, 2, "post/published:1");
     start_in_order_of(&mut job, 4);
@@ -287,7 +288,7 @@ fn when_a_node_dies_before_all_are_welcome_the_others_name_it() {
 
 #[test]
 fn a_node_that_is_not_needed_ends_well() {
-    let folder = Folder::new("laplace-nodes-needless");
+    let folder = tempdir().unwrap();
     let (mut job, _) = job(&folder, "needless", "--size 300x300 --tolerance 1e-7 --nodes 1 --threads 1");
     let address = job.start_master(&[]);
     wait_for(&address, |page| !page.strips.is_empty());
@@ -297,7 +298,7 @@ fn a_node_that_is_not_needed_ends_well() {
 
 #[test]
 fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
-    let folder = Folder::new("laplace-nodes-too-many");
+    let folder = tempdir().unwrap();
     let (mut job, _) = job(&folder, "too-many", "--size 300x300 --tolerance 1e-7 --nodes 2 --threads 1");
     (0..4).for_each(|_| job.start(&[]));
     for node in 0..4 {
@@ -308,8 +309,8 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
 
 #[test]
 fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
-    let folder = Folder::new("laplace-nodes-absent");
-    let temperatures = folder.0.join("absent.bin");
+    let folder = tempdir().unwrap();
+    let temperatures = folder.path().join("absent.bin");
     let start = move || {
         let mut command = laplace("--size 9x9 --nodes 4 --threads 2", &temperatures);
         command.env("DECK_TIMEOUT", "3");
@@ -326,8 +327,8 @@ fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
 
 #[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
-    let folder = Folder::new("laplace-nodes-elsewhere");
-    let temperatures = folder.0.join("lost.bin");
+    let folder = tempdir().unwrap();
+    let temperatures = folder.path().join("lost.bin");
     expect_nothing_made_elsewhere(&mut laplace("--size 9x9", &temperatures), |job| job.count() == 2);
     assert!(!temperatures.exists());
 }
@@ -335,9 +336,9 @@ fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
 /// Where there is no memory for a result, and where there is some for the result and none for the band.
 #[test]
 fn a_slab_for_which_there_is_no_memory_is_refused() {
-    let folder = Folder::new("laplace-memory");
+    let folder = tempdir().unwrap();
     for size in ["5800x5800", "16384x16384"] {
-        let all = laplace(&format!("--size {size} --max-sweeps 3 --threads 1"), &folder.0.join("t.bin"));
+        let all = laplace(&format!("--size {size} --max-sweeps 3 --threads 1"), &folder.path().join("t.bin"));
         let mut limited = Command::new("sh");
         limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
         // Without it some threads reserve so much that others do not start.
@@ -350,22 +351,22 @@ fn a_slab_for_which_there_is_no_memory_is_refused() {
 
 #[test]
 fn a_result_that_cannot_be_printed_is_a_failure() {
-    let folder = Folder::new("laplace-full");
+    let folder = tempdir().unwrap();
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = laplace("--size 9x9", &folder.0.join("temperatures")).stdout(full).output().unwrap();
+    let output = laplace("--size 9x9", &folder.path().join("temperatures")).stdout(full).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("printing the result") && said.contains("print elsewhere"), "{said}");
-    assert!(folder.0.join("temperatures").exists(), "the files are there all the same");
+    assert!(folder.path().join("temperatures").exists(), "the files are there all the same");
 }
 
 #[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
-    let folder = Folder::new("laplace-nodes-bad");
-    let usage = laplace("--size 600", &folder.0.join("t.bin")).output().unwrap();
+    let folder = tempdir().unwrap();
+    let usage = laplace("--size 600", &folder.path().join("t.bin")).output().unwrap();
     let stderr = String::from_utf8(usage.stderr).unwrap();
     assert_eq!((usage.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
-    let place = laplace("--size 8x8", &folder.0.join("missing/t.bin")).output().unwrap();
+    let place = laplace("--size 8x8", &folder.path().join("missing/t.bin")).output().unwrap();
     let stderr = String::from_utf8(place.stderr).unwrap();
     assert_eq!(place.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("missing/t.bin") && stderr.contains("folder that exists"), "{stderr}");
@@ -386,11 +387,11 @@ fn pixels(path: &Path) -> (u32, u32, Vec<u8>) {
 /// `DECK_BLESS=1` paints it anew.
 #[test]
 fn the_picture_of_the_documentation_is_what_the_program_makes() {
-    let folder = Folder::new("laplace-documentation");
+    let folder = tempdir().unwrap();
     let shown = repository().join("docs/applications/laplace.png");
-    let out = folder.0.join("slab.png");
+    let out = folder.path().join("slab.png");
     let options = format!("--size 480x320 --tolerance 2e-3 --out {}", out.display());
-    alone(&options, &folder.0.join("slab.bin"));
+    alone(&options, &folder.path().join("slab.bin"));
     if std::env::var_os("DECK_BLESS").is_some() {
         fs::create_dir_all(shown.parent().unwrap()).unwrap();
         fs::copy(&out, &shown).unwrap();
@@ -400,12 +401,12 @@ fn the_picture_of_the_documentation_is_what_the_program_makes() {
 
 #[test]
 fn the_readme_shows_what_is_printed() {
-    let folder = Folder::new("laplace-readme");
+    let folder = tempdir().unwrap();
     let readme = fs::read_to_string(repository().join("apps/laplace/README.md")).unwrap();
     let (_, shown) = readme.split_once("$ laplace ").unwrap();
     let (options, shown) = shown.split_once('\n').unwrap();
     let shown: Vec<_> = shown.lines().take_while(|line| *line != "```").map(without_time).collect();
-    let (_, printed) = alone(options, &folder.0.join("slab.bin"));
+    let (_, printed) = alone(options, &folder.path().join("slab.bin"));
     assert_eq!(printed.lines().map(without_time).collect::<Vec<_>>(), shown);
 }
 

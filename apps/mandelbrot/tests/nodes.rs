@@ -6,8 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
+use deck_testkit::application::{Application, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
 use deck_testkit::see::deck;
+use tempfile::{TempDir, tempdir};
 
 fn mandelbrot(options: &str, counts: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mandelbrot"));
@@ -23,29 +24,29 @@ fn alone(options: &str, counts: &Path) -> Vec<u8> {
 }
 
 /// Nodes that find each other by name, and the file of their counts.
-fn job(folder: &Folder, name: &str, options: &str) -> (Application, PathBuf) {
-    let counts = folder.0.join(format!("{name}.bin"));
+fn job(folder: &TempDir, name: &str, options: &str) -> (Application, PathBuf) {
+    let counts = folder.path().join(format!("{name}.bin"));
     let (options, file) = (options.to_owned(), counts.clone());
     (Application::new(&format!("mandelbrot-{name}"), move || mandelbrot(&options, &file)), counts)
 }
 
 #[test]
 fn the_counts_are_the_same_for_every_number_of_threads_and_slices() {
-    let folder = Folder::new("mandelbrot-nodes-alone");
+    let folder = tempdir().unwrap();
     let problem = "--size 120x90 --max-iter 700";
-    let expected = alone(&format!("{problem} --threads 1 --slices 1"), &folder.0.join("expected.bin"));
+    let expected = alone(&format!("{problem} --threads 1 --slices 1"), &folder.path().join("expected.bin"));
     assert_eq!(expected.len(), 120 * 90 * 4);
     for rest in ["--threads 1 --slices 90", "--threads 3 --slices 7", "--threads 8 --slices 64 --early-outs"] {
-        let counts = alone(&format!("{problem} {rest}"), &folder.0.join("counts.bin"));
+        let counts = alone(&format!("{problem} {rest}"), &folder.path().join("counts.bin"));
         assert!(counts == expected, "{rest}");
     }
 }
 
 #[test]
 fn the_counts_are_the_same_for_every_number_of_nodes() {
-    let folder = Folder::new("mandelbrot-nodes-several");
+    let folder = tempdir().unwrap();
     let problem = "--size 120x120 --max-iter 20000";
-    let expected = alone(problem, &folder.0.join("expected.bin"));
+    let expected = alone(problem, &folder.path().join("expected.bin"));
     for (nodes, rest) in [
         (2, "--threads 1 --slices 1"),
         (2, "--threads 2 --slices 64"),
@@ -63,8 +64,8 @@ fn the_counts_are_the_same_for_every_number_of_nodes() {
 
 #[test]
 fn nothing_depends_on_whether_anybody_reads_what_is_said_beside_the_result() {
-    let folder = Folder::new("mandelbrot-nodes-unread");
-    let counts = folder.0.join("counts.bin");
+    let folder = tempdir().unwrap();
+    let counts = folder.path().join("counts.bin");
     let status = |options: &str, counts: &Path| {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
@@ -73,7 +74,7 @@ fn nothing_depends_on_whether_anybody_reads_what_is_said_beside_the_result() {
     assert_eq!(status("--size 12x9 --watch 0", &counts), Some(0));
     assert_eq!(fs::metadata(&counts).unwrap().len(), 12 * 9 * 4);
     assert_eq!(status("--size 12", &counts), Some(2), "a wrong option");
-    assert_eq!(status("--size 12x9", &folder.0), Some(1), "a folder is no file");
+    assert_eq!(status("--size 12x9", folder.path()), Some(1), "a folder is no file");
 }
 
 /// Long enough that nobody is ready before something has happened to a node.
@@ -81,8 +82,8 @@ const LONG: &str = "--size 160x160 --max-iter 150000 --threads 1 --slices 80";
 
 #[test]
 fn a_worker_node_that_is_killed_costs_its_slice_and_no_pixel() {
-    let folder = Folder::new("mandelbrot-nodes-killed");
-    let expected = alone(LONG, &folder.0.join("expected.bin"));
+    let folder = tempdir().unwrap();
+    let expected = alone(LONG, &folder.path().join("expected.bin"));
     let (mut job, counts) = job(&folder, "killed", LONG);
     let address = job.start_master(&[]);
     job.start(&[]);
@@ -99,8 +100,8 @@ fn a_worker_node_that_is_killed_costs_its_slice_and_no_pixel() {
 
 #[test]
 fn a_worker_node_that_is_stopped_is_overtaken_and_ends_well_when_it_goes_on() {
-    let folder = Folder::new("mandelbrot-nodes-stopped");
-    let expected = alone(LONG, &folder.0.join("expected.bin"));
+    let folder = tempdir().unwrap();
+    let expected = alone(LONG, &folder.path().join("expected.bin"));
     let (mut job, counts) = job(&folder, "stopped", LONG);
     let address = job.start_master(&[]);
     job.start(&[]);
@@ -117,8 +118,8 @@ fn a_worker_node_that_is_stopped_is_overtaken_and_ends_well_when_it_goes_on() {
 
 #[test]
 fn a_worker_node_that_is_stopped_right_after_hello_gets_slices_when_it_goes_on() {
-    let folder = Folder::new("mandelbrot-nodes-hello");
-    let counts = folder.0.join("hello.bin");
+    let folder = tempdir().unwrap();
+    let counts = folder.path().join("hello.bin");
     let started = std::cell::Cell::new(0);
     let mut job = Application::new("mandelbrot-hello", move || {
         let mut command = mandelbrot("--size 160x160 --max-iter 2000000 --threads 1 --slices 80", &counts);
@@ -138,7 +139,7 @@ fn a_worker_node_that_is_stopped_right_after_hello_gets_slices_when_it_goes_on()
 
 #[test]
 fn without_the_master_the_workers_end_with_an_error_that_names_it() {
-    let folder = Folder::new("mandelbrot-nodes-master");
+    let folder = tempdir().unwrap();
     let (mut job, counts) = job(&folder, "master", LONG);
     let address = job.start_master(&[]);
     job.start(&[]);
@@ -157,8 +158,8 @@ fn wait_for_slices_of(address: &str, nodes: &[u32]) {
 
 #[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
-    let folder = Folder::new("mandelbrot-elsewhere");
-    let counts = folder.0.join("lost.bin");
+    let folder = tempdir().unwrap();
+    let counts = folder.path().join("lost.bin");
     expect_nothing_made_elsewhere(&mut mandelbrot("--size 9x9", &counts), |job| job.count() == 2);
     assert!(!counts.exists());
 }
@@ -166,25 +167,25 @@ fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
 /// The thread's own word about it is too long for that budget, too.
 #[test]
 fn a_thread_that_can_post_neither_its_lines_nor_why_is_not_waited_for() {
-    let folder = Folder::new("mandelbrot-nodes-budget");
+    let folder = tempdir().unwrap();
     let mut limited = Command::new("timeout");
     limited.args(["60", env!("CARGO_BIN_EXE_mandelbrot"), "--size", "120x90", "--max-iter", "70", "--counts"]);
     let ended =
-        limited.arg(folder.0.join("counts.bin")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
+        limited.arg(folder.path().join("counts.bin")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
     let told = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.code() == Some(1) && told.contains("raise DECK_BUDGET"), "{}: {told}", ended.status);
 }
 
 #[test]
 fn a_result_that_cannot_be_printed_is_a_failure() {
-    let folder = Folder::new("mandelbrot-full");
+    let folder = tempdir().unwrap();
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output =
-        mandelbrot("--size 4x4 --slices 1 --max-iter 9", &folder.0.join("counts")).stdout(full).output().unwrap();
+        mandelbrot("--size 4x4 --slices 1 --max-iter 9", &folder.path().join("counts")).stdout(full).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("printing the result") && said.contains("print elsewhere"), "{said}");
-    assert!(folder.0.join("counts").exists(), "the files are there all the same");
+    assert!(folder.path().join("counts").exists(), "the files are there all the same");
 }
 
 #[test]
@@ -208,12 +209,12 @@ fn all_nodes_of_deck_run_end_alike_and_the_first_one_says_what_is_wrong_or_asked
 
 #[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
-    let folder = Folder::new("mandelbrot-nodes-bad");
-    let usage = mandelbrot("--size 600", &folder.0.join("counts.bin")).output().unwrap();
+    let folder = tempdir().unwrap();
+    let usage = mandelbrot("--size 600", &folder.path().join("counts.bin")).output().unwrap();
     let stderr = String::from_utf8(usage.stderr).unwrap();
     assert_eq!((usage.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
     assert!(stderr.contains("use --size 600x600"), "{stderr}");
-    let place = mandelbrot("--size 8x8", &folder.0.join("missing/counts.bin")).output().unwrap();
+    let place = mandelbrot("--size 8x8", &folder.path().join("missing/counts.bin")).output().unwrap();
     let stderr = String::from_utf8(place.stderr).unwrap();
     assert_eq!(place.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("missing/counts.bin") && stderr.contains("folder that exists"), "{stderr}");

@@ -205,6 +205,7 @@ mod tests {
     use std::io::Write;
 
     use proptest::prelude::*;
+    use tempfile::{TempDir, tempdir};
 
     use super::*;
 
@@ -237,9 +238,11 @@ mod tests {
         head
     }
 
-    fn file(name: &str) -> (PathBuf, StateFile) {
-        let path = std::env::temp_dir().join(format!("povray-farm-state-{}-{name}", std::process::id()));
-        (path.clone(), StateFile::new(path, 4..8, 6, 1.0))
+    /// The folder goes with the test.
+    fn file() -> (TempDir, PathBuf, StateFile) {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("scene.pov-state");
+        (folder, path.clone(), StateFile::new(path, 4..8, 6, 1.0))
     }
 
     fn write(path: &PathBuf, bytes: &[u8]) {
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_line_is_told_once_when_all_its_blocks_are_there_and_in_pieces_too() {
-        let (path, mut state) = file("pieces");
+        let (_folder, path, mut state) = file();
         assert!(state.news().is_empty(), "before POV-Ray has begun");
         let (left, right) = (message([0, 4, 3, 5], 1.0), message([4, 4, 5, 5], 0.0));
         write(&path, &[head(), left].concat());
@@ -259,7 +262,6 @@ mod tests {
         let row = [[255; 12].to_vec(), [0; 6].to_vec()].concat();
         assert_eq!(state.news(), [(4..6, row.repeat(2))]);
         assert!(state.news().is_empty());
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -271,19 +273,17 @@ mod tests {
             ("wide", [head(), message([0, 4, 6, 4], 1.0)].concat()),
             ("after", [head(), b"POVRAYMS".to_vec(), vec![255; 600]].concat()),
         ] {
-            let (path, mut state) = file(name);
+            let (_folder, path, mut state) = file();
             write(&path, &bytes);
             assert!(state.news().is_empty(), "{name}");
-            std::fs::remove_file(path).unwrap();
         }
     }
 
     #[test]
     fn rows_above_the_slice_are_skipped() {
-        let (path, mut state) = file("margin");
+        let (_folder, path, mut state) = file();
         write(&path, &[head(), message([0, 2, 5, 4], 1.0)].concat());
         assert_eq!(state.news(), [(4..5, vec![255; 18])]);
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, wait_for};
+use deck_testkit::application::{Application, wait_for};
+use tempfile::tempdir;
 
 /// A scene with an include of its own, textures, shadows, reflections and smooth colours.
 const SCENE: &str = include_str!("../scenes/balls.pov");
@@ -16,9 +17,9 @@ const BALL: &str = include_str!("../scenes/ball.inc");
 /// The same, so slow that nobody is ready before something has happened to a node.
 const SLOW: &str = "light_source { <3, 9, -5>, rgb 0.4 area_light <2, 0, 0>, <0, 0, 2>, 9, 9 }";
 
-fn scene(folder: &Folder, extra: &str) -> PathBuf {
-    fs::write(folder.0.join("ball.inc"), BALL).unwrap();
-    let path = folder.0.join("balls.pov");
+fn scene(folder: &Path, extra: &str) -> PathBuf {
+    fs::write(folder.join("ball.inc"), BALL).unwrap();
+    let path = folder.join("balls.pov");
     fs::write(&path, format!("{SCENE}{extra}")).unwrap();
     path
 }
@@ -66,18 +67,22 @@ fn job(name: &str, scene: &Path, options: &str) -> (Application, PathBuf) {
 
 #[test]
 fn a_budget_that_is_too_small_to_tell_workers_what_to_do_ends_the_job() {
-    let folder = Folder::new("farm-budget");
+    let folder = tempdir().unwrap();
     let mut limited = Command::new("timeout");
-    limited.args(["60", env!("CARGO_BIN_EXE_povray-farm")]).arg(scene(&folder, "")).args(["--size", "8x8", "--out"]);
-    let ended = limited.arg(folder.0.join("farm.png")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
+    limited
+        .args(["60", env!("CARGO_BIN_EXE_povray-farm")])
+        .arg(scene(folder.path(), ""))
+        .args(["--size", "8x8", "--out"]);
+    let ended =
+        limited.arg(folder.path().join("farm.png")).env_remove("DECK_JOB").env("DECK_BUDGET", "1").output().unwrap();
     let told = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.code() == Some(1) && told.contains("raise DECK_BUDGET"), "{}: {told}", ended.status);
 }
 
 #[test]
 fn the_picture_is_that_of_one_whole_render() {
-    let folder = Folder::new("farm-whole");
-    let scene = scene(&folder, "");
+    let folder = tempdir().unwrap();
+    let scene = scene(folder.path(), "");
     let at_one = ["Antialias=On", "Antialias_Threshold=1", "+AM2"];
     for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"], "--antialias 0.2"), (&at_one, "--antialias 1")]
     {
@@ -91,16 +96,15 @@ fn the_picture_is_that_of_one_whole_render() {
 
 #[test]
 fn includes_in_the_current_folder_are_found_and_the_settings_of_the_user_for_whole_pictures_change_nothing() {
-    let folder = Folder::new("farm-settings");
-    let expected = whole(&scene(&folder, ""), (97, 141), &["-A"]);
-    let (elsewhere, here) = (folder.0.join("elsewhere"), folder.0.join("here"));
+    let folder = tempdir().unwrap();
+    let expected = whole(&scene(folder.path(), ""), (97, 141), &["-A"]);
+    let (elsewhere, here) = (folder.path().join("elsewhere"), folder.path().join("here"));
     [&elsewhere, &here].iter().for_each(|folder| fs::create_dir(folder).unwrap());
-    let settings = folder.0.join("settings.ini");
+    let settings = folder.path().join("settings.ini");
     fs::write(&settings, "Dither=On\nBits_Per_Color=16\nGrayscale_Output=On\nFinal_Frame=4\n").unwrap();
     let out = here.join("farm.png");
-    let elsewhere = Folder(elsewhere);
     let scene = scene(&elsewhere, "");
-    fs::rename(elsewhere.0.join("ball.inc"), here.join("ball.inc")).unwrap();
+    fs::rename(elsewhere.join("ball.inc"), here.join("ball.inc")).unwrap();
     let mut command = farm(&scene, "--size 97x141 --slices 3 --threads 2", &out);
     let output = command.current_dir(&here).env("POVINI", &settings).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -109,11 +113,11 @@ fn includes_in_the_current_folder_are_found_and_the_settings_of_the_user_for_who
 
 #[test]
 fn a_path_may_have_signs_that_mean_something_to_povray() {
-    let plain = Folder::new("farm-signs");
-    let expected = whole(&scene(&plain, ""), (97, 141), &["-A"]);
+    let plain = tempdir().unwrap();
+    let expected = whole(&scene(plain.path(), ""), (97, 141), &["-A"]);
     for name in ["a b=c[1]#", "it's; so", "\"so\" +W3", "back\\"] {
-        let folder = Folder(plain.0.join(name));
-        fs::create_dir(&folder.0).unwrap();
+        let folder = plain.path().join(name);
+        fs::create_dir(&folder).unwrap();
         let made = farmed(&scene(&folder, ""), "--size 97x141 --slices 3 --threads 2");
         assert!(made == (97, 141, expected.clone()), "{name}");
     }
@@ -121,19 +125,19 @@ fn a_path_may_have_signs_that_mean_something_to_povray() {
 
 #[test]
 fn the_folder_for_temporary_files_may_have_any_name() {
-    let folder = Folder::new("farm-temporary");
-    let temporary = folder.0.join("it's \"über\"");
+    let folder = tempdir().unwrap();
+    let temporary = folder.path().join("it's \"über\"");
     fs::create_dir(&temporary).unwrap();
-    let out = folder.0.join("farm.png");
-    let output = farm(&scene(&folder, ""), "--size 8x8", &out).env("TMPDIR", &temporary).output().unwrap();
+    let out = folder.path().join("farm.png");
+    let output = farm(&scene(folder.path(), ""), "--size 8x8", &out).env("TMPDIR", &temporary).output().unwrap();
     assert!(output.status.success() && out.exists(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[test]
 fn finished_lines_come_while_their_slice_is_being_rendered() {
-    let folder = Folder::new("farm-lines");
-    let (mut job, out) = job("lines", &scene(&folder, SLOW), "--size 160x120 --slices 1 --threads 1");
+    let folder = tempdir().unwrap();
+    let (mut job, out) = job("lines", &scene(folder.path(), SLOW), "--size 160x120 --slices 1 --threads 1");
     let address = job.start_master(&[]);
     // Of one slice, so nothing is done yet.
     let page = wait_for(&address, |page| !page.strips.is_empty());
@@ -145,8 +149,8 @@ fn finished_lines_come_while_their_slice_is_being_rendered() {
 
 #[test]
 fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
-    let folder = Folder::new("farm-killed");
-    let scene = scene(&folder, SLOW);
+    let folder = tempdir().unwrap();
+    let scene = scene(folder.path(), SLOW);
     let expected = whole(&scene, (120, 320), &["-A"]);
     let (mut job, out) = job("killed", &scene, "--size 120x320 --slices 10 --threads 1");
     let address = job.start_master(&[]);
@@ -168,12 +172,12 @@ fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
 
 #[test]
 fn a_node_may_die_in_the_middle_of_telling_lines() {
-    let folder = Folder::new("farm-points");
-    let scene = scene(&folder, "");
+    let folder = tempdir().unwrap();
+    let scene = scene(folder.path(), "");
     let expected = whole(&scene, (64, 512), &["-A"]);
     let dies_at = |point: &str| {
         let name = format!("povray-farm-{}", point.replace(['/', ':'], "-"));
-        let out = folder.0.join(format!("{name}.png"));
+        let out = folder.path().join(format!("{name}.png"));
         let (path, file, trap) = (scene.clone(), out.clone(), point.to_owned());
         let nth = std::cell::Cell::new(0);
         let mut job = Application::new(&name, move || {
@@ -200,28 +204,28 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
 
 /// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe
 /// `gate`; as [`povray_that`].
-fn povray_behind_a_gate(folder: &Folder) -> OsString {
-    let [gate, started] = ["gate", "started"].map(|name| folder.0.join(name).display().to_string());
+fn povray_behind_a_gate(folder: &Path) -> OsString {
+    let [gate, started] = ["gate", "started"].map(|name| folder.join(name).display().to_string());
     assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
     povray_that(folder, &format!("echo >> '{started}'; : < '{gate}'; exec \"$povray\" \"$@\""))
 }
 
 /// A folder with a `povray` that does the `work` as a shell does, instead of a slice. `PATH` with that folder first.
-fn povray_that(folder: &Folder, work: &str) -> OsString {
+fn povray_that(folder: &Path, work: &str) -> OsString {
     let path = std::env::var_os("PATH").unwrap();
     let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();
-    let (script, povray) = (folder.0.join("povray"), povray.display());
+    let (script, povray) = (folder.join("povray"), povray.display());
     fs::write(&script, format!("#!/bin/sh\npovray='{povray}'\n[ \"$1\" = --version ] && exit\n{work}\n")).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    std::env::join_paths(std::iter::once(folder.0.clone()).chain(std::env::split_paths(&path))).unwrap()
+    std::env::join_paths(std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path))).unwrap()
 }
 
 #[test]
 fn a_slice_is_ready_when_its_picture_is() {
-    let folder = Folder::new("farm-ready");
-    let (scene, out) = (scene(&folder, ""), folder.0.join("ready.png"));
+    let folder = tempdir().unwrap();
+    let (scene, out) = (scene(folder.path(), ""), folder.path().join("ready.png"));
     // It says how it ended when nobody waits for that any more.
-    let path = povray_that(&folder, "\"$povray\" \"$@\"; exit 3");
+    let path = povray_that(folder.path(), "\"$povray\" \"$@\"; exit 3");
     let output = farm(&scene, "--size 97x141 --slices 3 --threads 2", &out).env("PATH", path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(pixels(&out) == (97, 141, whole(&scene, (97, 141), &["-A"])));
@@ -229,14 +233,15 @@ fn a_slice_is_ready_when_its_picture_is() {
 
 #[test]
 fn that_povray_was_killed_or_has_no_folder_is_said_once() {
-    let folder = Folder::new("farm-once");
-    let (scene, out) = (scene(&folder, ""), folder.0.join("once.png"));
-    let path = povray_that(&folder, "kill -KILL $$");
+    let folder = tempdir().unwrap();
+    let (scene, out) = (scene(folder.path(), ""), folder.path().join("once.png"));
+    let path = povray_that(folder.path(), "kill -KILL $$");
     let killed = farm(&scene, "--size 8x8 --threads 1", &out).env("PATH", path).output().unwrap();
     let error = String::from_utf8_lossy(&killed.stderr);
     assert_eq!((killed.status.code(), error.matches("povray was killed").count()), (Some(1), 1), "{error}");
     assert!(error.contains("no computing thread is left"), "{error}");
-    let missing = farm(&scene, "--size 8x64 --threads 2", &out).env("TMPDIR", folder.0.join("none")).output().unwrap();
+    let missing =
+        farm(&scene, "--size 8x64 --threads 2", &out).env("TMPDIR", folder.path().join("none")).output().unwrap();
     let error = String::from_utf8_lossy(&missing.stderr);
     assert_eq!((missing.status.code(), error.lines().count()), (Some(1), 1), "{error}");
     assert!(error.contains("/none: system error: No such file") && error.contains("TMPDIR"), "{error}");
@@ -244,9 +249,9 @@ fn that_povray_was_killed_or_has_no_folder_is_said_once() {
 
 #[test]
 fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
-    let folder = Folder::new("farm-parse");
-    let path = povray_behind_a_gate(&folder);
-    let (scene, out) = (scene(&folder, "sphere { <0, 0, 0> }"), folder.0.join("parse.png"));
+    let folder = tempdir().unwrap();
+    let path = povray_behind_a_gate(folder.path());
+    let (scene, out) = (scene(folder.path(), "sphere { <0, 0, 0> }"), folder.path().join("parse.png"));
     let file = out.clone();
     let mut job = Application::new("povray-farm-parse", move || {
         let mut command = farm(&scene, "--size 64x512 --slices 16 --threads 1", &file);
@@ -256,10 +261,10 @@ fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     job.start_master(&[]);
     (0..2).for_each(|_| job.start(&[]));
     // All three nodes are to find the mistake.
-    while fs::read_to_string(folder.0.join("started")).unwrap_or_default().lines().count() < 3 {
+    while fs::read_to_string(folder.path().join("started")).unwrap_or_default().lines().count() < 3 {
         std::thread::yield_now();
     }
-    let _open = File::options().write(true).open(folder.0.join("gate")).unwrap();
+    let _open = File::options().write(true).open(folder.path().join("gate")).unwrap();
     let (status, report, mut error) = job.end_of(0);
     assert_eq!((status, report.as_str()), (Some(1), ""));
     for node in [1, 2] {
@@ -275,26 +280,26 @@ fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
 
 #[test]
 fn without_povray_or_a_scene_the_error_says_what_to_do() {
-    let folder = Folder::new("farm-without");
-    let scene = scene(&folder, "");
-    let out = folder.0.join("without.png");
-    let without = farm(&scene, "--size 8x8", &out).env("PATH", &folder.0).output().unwrap();
+    let folder = tempdir().unwrap();
+    let scene = scene(folder.path(), "");
+    let out = folder.path().join("without.png");
+    let without = farm(&scene, "--size 8x8", &out).env("PATH", folder.path()).output().unwrap();
     let error = String::from_utf8_lossy(&without.stderr);
     assert_eq!(without.status.code(), Some(1), "{error}");
     assert!(error.contains("apt-get install povray"), "{error}");
     // As the loader does it.
-    let script = folder.0.join("povray");
+    let script = folder.path().join("povray");
     fs::write(&script, "#!/bin/sh\necho 'povray: error while loading shared libraries: libX.so.0' >&2\nexit 127\n")
         .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let unloaded = farm(&scene, "--size 8x8 --threads 2", &out).env("PATH", path).output().unwrap();
     let error = String::from_utf8_lossy(&unloaded.stderr);
     assert_eq!((unloaded.status.code(), error.matches("libX.so.0").count()), (Some(1), 1), "{error}");
     let misspelt = farm(&scene, "--size 8x8 --library /no/such/folder", &out).output().unwrap();
     let error = String::from_utf8_lossy(&misspelt.stderr);
     assert!(misspelt.status.code() == Some(1) && error.contains("/no/such/folder"), "{error}");
-    let nothing = farm(&folder.0.join("none.pov"), "--size 8x8", &out).output().unwrap();
+    let nothing = farm(&folder.path().join("none.pov"), "--size 8x8", &out).output().unwrap();
     let error = String::from_utf8_lossy(&nothing.stderr);
     assert!(nothing.status.code() == Some(1) && error.contains("none.pov"), "{error}");
 }
@@ -302,10 +307,10 @@ fn without_povray_or_a_scene_the_error_says_what_to_do() {
 /// `DECK_BLESS=1` paints it anew.
 #[test]
 fn the_picture_of_the_documentation_is_what_the_farm_makes() {
-    let folder = Folder::new("farm-documentation");
+    let folder = tempdir().unwrap();
     let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/applications/povray-farm.png");
-    let out = folder.0.join("balls.png");
-    let output = farm(&scene(&folder, ""), "--size 480x320 --antialias 0.2 --slices 10", &out).output().unwrap();
+    let out = folder.path().join("balls.png");
+    let output = farm(&scene(folder.path(), ""), "--size 480x320 --antialias 0.2 --slices 10", &out).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     if std::env::var_os("DECK_BLESS").is_some() {
         fs::create_dir_all(shown.parent().unwrap()).unwrap();
@@ -320,11 +325,11 @@ fn the_picture_of_the_documentation_is_what_the_farm_makes() {
 
 #[test]
 fn the_readme_shows_what_is_printed() {
-    let folder = Folder::new("farm-readme");
+    let folder = tempdir().unwrap();
     let readme = include_str!("../README.md");
     let (_, shown) = readme.split_once("$ povray-farm balls.pov --threads 2\n").unwrap();
     let shown: Vec<_> = shown.lines().take_while(|line| *line != "```").map(without_time).collect();
-    let output = farm(&scene(&folder, ""), "--threads 2", &folder.0.join("balls.png")).output().unwrap();
+    let output = farm(&scene(folder.path(), ""), "--threads 2", &folder.path().join("balls.png")).output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(printed.lines().map(without_time).collect::<Vec<_>>(), shown);
 }

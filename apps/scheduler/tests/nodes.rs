@@ -1,21 +1,23 @@
 //! The program as its users run it: alone, and with nodes that join a job by name; and with one that dies.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
 use deck_testkit::application::Application;
-use deck_testkit::application::{Folder, expect_nothing_made_elsewhere};
+use deck_testkit::application::expect_nothing_made_elsewhere;
 #[cfg(debug_assertions)]
 use deck_testkit::see::deck;
 use optisci::import::{self, Format, Input};
 use optisci::model::Op;
 use serde_json::Value;
+use tempfile::tempdir;
 
-fn scheduler(folder: &Folder, options: &str) -> Command {
+fn scheduler(folder: &Path, options: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scheduler"));
-    command.args(options.split_whitespace()).arg("--record").arg(folder.0.join("record.json"));
+    command.args(options.split_whitespace()).arg("--record").arg(folder.join("record.json"));
     command.env_remove("DECK_JOB").env_remove("DECK_POINT").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -34,7 +36,7 @@ impl Drop for Nodes {
 
 /// Runs `nodes` nodes to their ends, numbered in whatever order they join; the last to be started dies at the point
 /// `trap`.
-fn run(folder: &Folder, name: &str, nodes: usize, options: &str, trap: Option<&str>) -> Vec<Output> {
+fn run(folder: &Path, name: &str, nodes: usize, options: &str, trap: Option<&str>) -> Vec<Output> {
     let job = format!("scheduler-{name}-{}", std::process::id());
     let mut started = Nodes(Vec::new());
     for node in 0..nodes {
@@ -62,8 +64,8 @@ fn expect_success(outputs: &[Output]) -> String {
     outputs.iter().map(|output| text(&output.stdout)).collect()
 }
 
-fn record(folder: &Folder) -> Value {
-    serde_json::from_slice(&fs::read(folder.0.join("record.json")).unwrap()).unwrap()
+fn record(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap()
 }
 
 /// The sum of the counts of all accesses that `wanted` accepts.
@@ -105,33 +107,33 @@ fn expect_accesses(record: &Value, homes: [u32; 3], nodes: u32, sixths: u64) {
 
 #[test]
 fn one_node_runs_the_program_of_the_paper() {
-    let folder = Folder::new("scheduler-alone");
-    let report = expect_success(&[scheduler(&folder, "").output().unwrap()]);
+    let folder = tempdir().unwrap();
+    let report = expect_success(&[scheduler(folder.path(), "").output().unwrap()]);
     assert!(report.starts_with("1200 tasks of 2048 bytes in "), "{report}");
     assert!(report.contains("each ran once, in the order of its queue"), "{report}");
-    expect_accesses(&record(&folder), [0, 0, 0], 1, 100);
-    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing but the record is left");
+    expect_accesses(&record(folder.path()), [0, 0, 0], 1, 100);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the record is left");
 }
 
 #[test]
 fn the_mappings_of_the_paper_and_others_run_every_task_once() {
-    let folder = Folder::new("scheduler-several");
+    let folder = tempdir().unwrap();
     for (name, nodes, options, homes) in [
         ("c", 4, "--place q0=0,q1=0,q2=3", [0, 0, 3]),
         ("far", 5, "--place q0=4,q1=2,q2=4 --slots 3", [4, 2, 4]),
         ("two", 2, "--place q2=0,q1=1,q0=1 --slots 1 --tasks 60", [1, 1, 0]),
     ] {
-        let report = expect_success(&run(&folder, name, nodes, options, None));
+        let report = expect_success(&run(folder.path(), name, nodes, options, None));
         assert!(report.contains("each ran once"), "{report}");
-        expect_accesses(&record(&folder), homes, nodes as u32, if name == "two" { 10 } else { 100 });
+        expect_accesses(&record(folder.path()), homes, nodes as u32, if name == "two" { 10 } else { 100 });
     }
 }
 
 #[test]
 fn the_record_is_a_program_and_a_placement_for_deck_place() {
-    let folder = Folder::new("scheduler-import");
-    expect_success(&run(&folder, "import", 4, "--place q0=0,q1=0,q2=3 --slots 8", None));
-    let text = fs::read_to_string(folder.0.join("record.json")).unwrap();
+    let folder = tempdir().unwrap();
+    expect_success(&run(folder.path(), "import", 4, "--place q0=0,q1=0,q2=3 --slots 8", None));
+    let text = fs::read_to_string(folder.path().join("record.json")).unwrap();
     let inputs = [Input { name: "record.json", text: &text }];
     let import::Result::Model(model) = import::read(Format::Record, &inputs, None).unwrap().result else {
         panic!("a model")
@@ -158,10 +160,10 @@ fn the_record_is_a_program_and_a_placement_for_deck_place() {
 
 #[test]
 fn the_history_tells_every_task_twice_and_agrees_with_the_record() {
-    let folder = Folder::new("scheduler-history");
-    let path = folder.0.join("history.csv");
-    expect_success(&[scheduler(&folder, &format!("--tasks 60 --history {}", path.display())).output().unwrap()]);
-    let (history, record) = (fs::read_to_string(&path).unwrap(), record(&folder));
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("history.csv");
+    expect_success(&[scheduler(folder.path(), &format!("--tasks 60 --history {}", path.display())).output().unwrap()]);
+    let (history, record) = (fs::read_to_string(&path).unwrap(), record(folder.path()));
     let mut lines = history.lines();
     assert_eq!(lines.next(), Some("process,queue,place,producer,task"));
     let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
@@ -190,8 +192,8 @@ fn the_readme_shows_what_is_printed() {
     let (_, shown) = readme.split_once("$ deck run -n 4 scheduler ").unwrap();
     let (options, shown) = shown.split_once('\n').unwrap();
     let (shown, _) = shown.split_once("\n```").unwrap();
-    let folder = Folder::new("scheduler-readme");
-    let printed = expect_success(&run(&folder, "readme", 4, options, None));
+    let folder = tempdir().unwrap();
+    let printed = expect_success(&run(folder.path(), "readme", 4, options, None));
     assert_eq!(what_never_changes(&printed), what_never_changes(shown));
 }
 
@@ -225,8 +227,8 @@ fn what_never_changes(printed: &str) -> Vec<String> {
 #[test]
 fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_record() {
     for (name, point) in [("taken", "mutex/taken:20"), ("freed", "mutex/freed:30"), ("added", "counter/added:40")] {
-        let folder = Folder::new(&format!("scheduler-{name}"));
-        let outputs = run(&folder, name, 4, "--place q0=0,q1=0,q2=3 --tasks 6000", Some(point));
+        let folder = tempdir().unwrap();
+        let outputs = run(folder.path(), name, 4, "--place q0=0,q1=0,q2=3 --tasks 6000", Some(point));
         let (victim, others) = outputs.split_last().unwrap();
         assert_eq!(victim.status.code(), None, "{name}: killed: {}", text(&victim.stderr));
         for output in others {
@@ -234,18 +236,19 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
             // Whoever sees first that a node failed ends, and may be the one that others name.
             assert!(text(&output.stderr).contains("(node "), "{name}: {}", text(&output.stderr));
         }
-        assert!(!folder.0.join("record.json").exists());
+        assert!(!folder.path().join("record.json").exists());
     }
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
-    let folder = Folder::new("scheduler-by-hand");
+    let folder = tempdir().unwrap();
     let job = format!("scheduler-by-hand-{}", std::process::id());
     // The first node waits for the others until this test has seen it, however slow the machine is.
-    let start =
-        |options: &str| scheduler(&folder, options).env("DECK_JOB", &job).env("DECK_TIMEOUT", "600").spawn().unwrap();
+    let start = |options: &str| {
+        scheduler(folder.path(), options).env("DECK_JOB", &job).env("DECK_TIMEOUT", "600").spawn().unwrap()
+    };
     deck();
     let _first = Nodes(vec![start("--nodes 3")]);
     wait_until_joined(&job, 1);
@@ -264,8 +267,8 @@ const DECK_TIMEOUT: &str = "2";
 
 /// Starts three nodes, the last of which stops at a point, and waits until it has.
 #[cfg(debug_assertions)]
-fn stopped(folder: &Folder, point: &str) -> Application {
-    let (record, point) = (folder.0.join("record.json"), point.to_owned());
+fn stopped(folder: &Path, point: &str) -> Application {
+    let (record, point) = (folder.join("record.json"), point.to_owned());
     let name = format!("scheduler-stopped-{}", point.replace(['/', ':'], "-"));
     let job = format!("deck-{name}-{}", std::process::id());
     let started = std::cell::Cell::new(0);
@@ -309,8 +312,8 @@ fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
     let points = ["join/welcomed:1", "segment/making:1", "clone/requested:1", "mutex/taken:20", "counter/added:40"];
     deck();
     let jobs = points.map(|point| {
-        let folder = Folder::new(&format!("scheduler-stopped-{}", point.replace(['/', ':'], "-")));
-        let nodes = stopped(&folder, &format!("{point}:stop"));
+        let folder = tempdir().unwrap();
+        let nodes = stopped(folder.path(), &format!("{point}:stop"));
         (point, folder, nodes)
     });
     std::thread::sleep(STOPPED_FOR);
@@ -323,14 +326,14 @@ fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
             report += &printed;
         }
         assert!(report.contains("1200 tasks") && report.contains("each ran once"), "{point}: {report}");
-        expect_accesses(&record(&folder), [0, 1, 2], 3, 100);
+        expect_accesses(&record(folder.path()), [0, 1, 2], 3, 100);
     }
 }
 
 #[test]
 fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
-    let folder = Folder::new("scheduler-missing");
-    let output = scheduler(&folder, "--nodes 5").env("DECK_TIMEOUT", "1").output().unwrap();
+    let folder = tempdir().unwrap();
+    let output = scheduler(folder.path(), "--nodes 5").env("DECK_TIMEOUT", "1").output().unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("1 of 5 nodes came") && stderr.contains("--nodes 1"), "{stderr}");
@@ -338,9 +341,10 @@ fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
 
 #[test]
 fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
-    let folder = Folder::new("scheduler-absent");
+    let folder = tempdir().unwrap();
     let job = format!("scheduler-absent-{}", std::process::id());
-    let start = |_| scheduler(&folder, "--nodes 4").env("DECK_JOB", &job).env("DECK_TIMEOUT", "3").spawn().unwrap();
+    let start =
+        |_| scheduler(folder.path(), "--nodes 4").env("DECK_JOB", &job).env("DECK_TIMEOUT", "3").spawn().unwrap();
     let mut nodes = Nodes((0..3).map(start).collect());
     for node in std::mem::take(&mut nodes.0) {
         let output = node.wait_with_output().unwrap();
@@ -352,19 +356,19 @@ fn when_some_do_not_come_all_others_say_so_and_nothing_else() {
 
 #[test]
 fn who_is_in_the_job_of_another_program_says_that_nothing_was_made() {
-    let folder = Folder::new("scheduler-elsewhere");
+    let folder = tempdir().unwrap();
     // It looks what node 0 is before it comes to the meeting.
     let has_come = |job: &deck::Node| {
         let meeting = deck::shared::Barrier::open(job, "meeting", 3).unwrap();
         meeting.wait(Duration::ZERO).is_err_and(|error| error.to_string().contains("2 of 3 have come"))
     };
-    expect_nothing_made_elsewhere(&mut scheduler(&folder, "--nodes 3"), has_come);
+    expect_nothing_made_elsewhere(&mut scheduler(folder.path(), "--nodes 3"), has_come);
 }
 
 #[test]
 fn tasks_for_which_there_is_no_memory_are_refused() {
-    let folder = Folder::new("scheduler-memory");
-    let all = scheduler(&folder, "--tasks 6000000");
+    let folder = tempdir().unwrap();
+    let all = scheduler(folder.path(), "--tasks 6000000");
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\""]).arg(all.get_program()).args(all.get_args());
     // Without it some threads reserve so much that others do not start.
@@ -376,16 +380,16 @@ fn tasks_for_which_there_is_no_memory_are_refused() {
 
 #[test]
 fn a_result_that_cannot_be_printed_is_a_failure_and_a_closed_pipe_is_none() {
-    let folder = Folder::new("scheduler-full");
+    let folder = tempdir().unwrap();
     for options in ["--tasks 6", "--help"] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = scheduler(&folder, options).stdout(full).output().unwrap();
+        let output = scheduler(folder.path(), options).stdout(full).output().unwrap();
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{options}: {stderr}");
         assert!(stderr.contains("printing the result") && stderr.contains("print elsewhere"), "{options}: {stderr}");
         let (reader, closed) = std::io::pipe().unwrap();
         drop(reader);
-        let output = scheduler(&folder, options).stdout(closed).output().unwrap();
+        let output = scheduler(folder.path(), options).stdout(closed).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{options}: {}", text(&output.stderr));
     }
 }
@@ -395,8 +399,8 @@ fn why_nothing_can_be_done_is_said_by_the_first_node_alone() {
     for (name, options, status, said) in
         [("place", "--place q0=5,q1=0,q2=0", 2, "placing q0 on node 5"), ("folder", "", 1, "missing/record.json")]
     {
-        let folder = Folder::new(&format!("scheduler-once-{name}"));
-        let missing = Folder(folder.0.join(if status == 1 { "missing" } else { "" }));
+        let folder = tempdir().unwrap();
+        let missing = folder.path().join(if status == 1 { "missing" } else { "" });
         let outputs = run(&missing, &format!("once-{name}"), 3, options, None);
         // Who comes when the first one has left is the first of another job.
         let (firsts, others): (Vec<_>, Vec<_>) = outputs.iter().partition(|output| !output.stderr.is_empty());
@@ -411,17 +415,17 @@ fn why_nothing_can_be_done_is_said_by_the_first_node_alone() {
 
 #[test]
 fn a_bad_option_and_an_impossible_place_end_with_status_2() {
-    let folder = Folder::new("scheduler-bad");
-    let usage = scheduler(&folder, "--place 0,0,3").output().unwrap();
+    let folder = tempdir().unwrap();
+    let usage = scheduler(folder.path(), "--place 0,0,3").output().unwrap();
     assert_eq!((usage.status.code(), text(&usage.stderr).lines().count()), (Some(2), 1), "{}", text(&usage.stderr));
-    let place = scheduler(&folder, "--place q0=0,q1=0,q2=3").output().unwrap();
+    let place = scheduler(folder.path(), "--place q0=0,q1=0,q2=3").output().unwrap();
     let stderr = text(&place.stderr);
     assert_eq!(place.status.code(), Some(2), "{stderr}");
     assert!(
         stderr.contains("placing q2 on node 3 of a job of 1 node:") && stderr.contains("deck run -n 4"),
         "{stderr}"
     );
-    let missing = Folder(folder.0.join("missing"));
+    let missing = folder.path().join("missing");
     let file = scheduler(&missing, "").output().unwrap();
     assert!(
         file.status.code() == Some(1) && text(&file.stderr).contains("missing/record.json"),

@@ -92,30 +92,15 @@ fn not_written(path: &Path, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
-    use std::path::PathBuf;
+
+    use tempfile::tempdir;
 
     use super::*;
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let folder = std::env::temp_dir().join(format!("user-interface-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            Folder(folder)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_png_file_reads_back_as_its_rows() {
-        let folder = Folder::new("png");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         let rows: Vec<Vec<u8>> = (0..40u8).map(|row| (0..180).map(|byte| byte ^ row).collect()).collect();
         save_png(&path, (60, 40), rows.clone().into_iter()).unwrap();
         let mut reader = png::Decoder::new(io::BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
@@ -123,13 +108,13 @@ mod tests {
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         reader.next_frame(&mut pixels).unwrap();
         assert_eq!(pixels, rows.concat());
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing but the picture is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the picture is left");
     }
 
     #[test]
     fn a_picture_that_cannot_be_finished_leaves_the_old_one() {
-        let folder = Folder::new("unfinished");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         fs::write(&path, "old").unwrap();
         assert!(save_png(&path, (60, 40), std::iter::once(vec![0; 180])).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -147,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_place_that_cannot_be_written_is_told_before_the_calculation() {
-        let folder = Folder::new("refused");
-        assert!(check_writable(&folder.0.join("picture.png")).is_ok());
-        assert!(check_writable(&folder.0).unwrap_err().to_string().contains("folder"));
-        let error = check_writable(&folder.0.join("missing/picture.png")).unwrap_err();
+        let folder = tempdir().unwrap();
+        assert!(check_writable(&folder.path().join("picture.png")).is_ok());
+        assert!(check_writable(folder.path()).unwrap_err().to_string().contains("folder"));
+        let error = check_writable(&folder.path().join("missing/picture.png")).unwrap_err();
         assert_eq!((error.kind(), error.os_error()), (ErrorKind::System, Some(2)));
     }
 }

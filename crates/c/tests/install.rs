@@ -4,31 +4,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-struct Folder(PathBuf);
+use tempfile::TempDir;
+
+struct Folder(TempDir);
 
 impl Folder {
     /// A folder with stand-ins for what is built; its name is one that a shell would take apart.
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("deck install's {name} & | {}", std::process::id()));
-        fs::create_dir_all(folder.join("built")).unwrap();
+    fn new() -> Folder {
+        let folder = tempfile::Builder::new().prefix("deck install's & | ").tempdir().unwrap();
+        let built = folder.path().join("built");
+        fs::create_dir(&built).unwrap();
         for product in ["deck", "libdeck.so"] {
-            fs::copy("/bin/true", folder.join("built").join(product)).unwrap();
+            fs::copy("/bin/true", built.join(product)).unwrap();
         }
-        fs::write(folder.join("built/libdeck.a"), "").unwrap();
+        fs::write(built.join("libdeck.a"), "").unwrap();
         Folder(folder)
     }
 
     fn install(&self, prefix: &Path, arguments: &[&str]) -> Output {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install");
         let mut command = Command::new(script);
-        command.args(arguments).env("PREFIX", prefix).env("DESTDIR", "").current_dir(&self.0);
-        command.env("RELEASE", self.0.join("built")).env("VERSION", "1.2.3").output().unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        command.args(arguments).env("PREFIX", prefix).env("DESTDIR", "").current_dir(self.0.path());
+        command.env("RELEASE", self.0.path().join("built")).env("VERSION", "1.2.3").output().unwrap()
     }
 }
 
@@ -47,10 +44,10 @@ fn files(folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_file_is_found_wherever_it_is_installed_and_goes_again() {
-    let folder = Folder::new("any");
+    let folder = Folder::new();
     // The second one is relative.
-    for prefix in [folder.0.join("in st #1"), PathBuf::from("beside")] {
-        let there = folder.0.join(&prefix);
+    for prefix in [folder.0.path().join("in st #1"), PathBuf::from("beside")] {
+        let there = folder.0.path().join(&prefix);
         let installed = folder.install(&prefix, &[]);
         assert!(installed.status.success(), "{installed:?}");
         let expected = ["deck", "deck.h", "deck.pc", "libdeck.a", "libdeck.so", "libdeck.so.0"];
@@ -70,9 +67,9 @@ fn every_file_is_found_wherever_it_is_installed_and_goes_again() {
 
 #[test]
 fn without_products_it_says_what_to_run() {
-    let folder = Folder::new("nothing");
-    fs::remove_file(folder.0.join("built/libdeck.so")).unwrap();
+    let folder = Folder::new();
+    fs::remove_file(folder.0.path().join("built/libdeck.so")).unwrap();
     let refused = folder.install(Path::new("beside"), &[]);
-    assert!(!refused.status.success() && !folder.0.join("beside").exists());
+    assert!(!refused.status.success() && !folder.0.path().join("beside").exists());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("run: make build"), "{refused:?}");
 }

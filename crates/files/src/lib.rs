@@ -81,46 +81,32 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::PathBuf;
 
+    use tempfile::tempdir;
+
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let folder = std::env::temp_dir().join(format!("deck-files-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            Folder(folder)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn a_file_that_cannot_be_finished_leaves_the_old_one_and_nothing_else() {
-        let folder = Folder::new("unfinished");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         fs::write(&path, "old").unwrap();
         let half = |file: &mut dyn Write| file.write_all(b"ne").and_then(|()| Err(ErrorKind::Other.into()));
         assert!(save(&path, half).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn links_and_pipes_stay_what_they_are() {
-        let folder = Folder::new("links");
-        let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
+        let folder = tempdir().unwrap();
+        let (file, link) = (folder.path().join("picture.png"), folder.path().join("latest.png"));
         fs::write(&file, "old").unwrap();
         symlink("picture.png", &link).unwrap();
         check_writable(&link).unwrap();
         save(&link, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 
         let (mut reader, writer) = io::pipe().unwrap();
         let pipe = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer)));
@@ -134,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_link_to_nothing_is_written_through() {
-        let folder = Folder::new("dangling");
-        let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
+        let folder = tempdir().unwrap();
+        let (file, link) = (folder.path().join("picture.png"), folder.path().join("latest.png"));
         symlink("picture.png", &link).unwrap();
         check_writable(&link).unwrap();
         save(&link, |file| file.write_all(b"new")).unwrap();
@@ -145,8 +131,8 @@ mod tests {
 
     #[test]
     fn two_runs_of_one_process_number_write_whole_files_each() {
-        let folder = Folder::new("two");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         let first = |file: &mut dyn Write| {
             file.write_all(b"fir")?;
             check_writable(&path)?;
@@ -156,13 +142,13 @@ mod tests {
         };
         save(&path, first).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first");
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_file_keeps_its_permissions_and_its_owner() {
-        let folder = Folder::new("permissions");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         fs::write(&path, "old").unwrap();
         // Only root may give a file away.
         let _ = std::os::unix::fs::chown(&path, Some(4321), Some(4321));
@@ -174,13 +160,13 @@ mod tests {
             let found = fs::metadata(&path).unwrap();
             assert_eq!((found.permissions().mode() & 0o7777, found.uid()), (mode, owner));
         }
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_file_that_may_not_be_written_to_stays() {
-        let folder = Folder::new("read-only");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
         if File::options().write(true).open(&path).is_ok() {
@@ -193,8 +179,8 @@ mod tests {
 
     #[test]
     fn a_file_behind_a_descriptor_is_written_to_as_it_is() {
-        let folder = Folder::new("descriptor");
-        let path = folder.0.join("log");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("log");
         fs::write(&path, "before, ").unwrap();
         let log = File::options().append(true).open(&path).unwrap();
         let inode = log.metadata().unwrap().ino();
@@ -202,30 +188,30 @@ mod tests {
         check_writable(&through).unwrap();
         save(&through, |file| file.write_all(b"after")).unwrap();
         assert_eq!((fs::read(&path).unwrap(), fs::metadata(&path).unwrap().ino()), (b"before, after".to_vec(), inode));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_name_may_be_as_long_as_the_file_system_has_it() {
-        let folder = Folder::new("long");
-        let [longest, too_long] = [255, 256].map(|bytes| folder.0.join("z".repeat(bytes)));
+        let folder = tempdir().unwrap();
+        let [longest, too_long] = [255, 256].map(|bytes| folder.path().join("z".repeat(bytes)));
         check_writable(&longest).unwrap();
         save(&longest, |file| file.write_all(b"new")).unwrap();
         save(&longest, |file| file.write_all(b"newer")).unwrap();
         assert_eq!(fs::read(&longest).unwrap(), b"newer");
         assert_eq!(check_writable(&too_long).unwrap_err().raw_os_error(), Some(36));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_file_has_no_name_before_it_is_whole() {
-        let folder = Folder::new("nameless");
-        let path = folder.0.join("picture.png");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("picture.png");
         let half = |file: &mut dyn Write| {
             file.write_all(b"half")?;
             file.flush()?;
             // What a run that is killed here leaves behind.
-            assert_eq!(fs::read_dir(&folder.0)?.count(), 0);
+            assert_eq!(fs::read_dir(folder.path())?.count(), 0);
             Ok(())
         };
         save(&path, half).unwrap();
@@ -235,8 +221,8 @@ mod tests {
 
     #[test]
     fn names_of_one_file_are_told_from_names_of_two() {
-        let folder = Folder::new("one");
-        let at = |name: &str| folder.0.join(name);
+        let folder = tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "").unwrap();
         fs::write(at("other"), "").unwrap();
         fs::hard_link(at("file"), at("twin")).unwrap();
@@ -257,12 +243,12 @@ mod tests {
 
     #[test]
     fn a_place_that_cannot_be_written_is_told_before_the_calculation() {
-        let folder = Folder::new("refused");
-        assert!(check_writable(&folder.0.join("picture.png")).is_ok());
-        assert_eq!(check_writable(&folder.0).unwrap_err().kind(), ErrorKind::IsADirectory);
-        assert_eq!(check_writable(&folder.0.join("missing/")).unwrap_err().kind(), ErrorKind::IsADirectory);
-        let error = check_writable(&folder.0.join("missing/picture.png")).unwrap_err();
+        let folder = tempdir().unwrap();
+        assert!(check_writable(&folder.path().join("picture.png")).is_ok());
+        assert_eq!(check_writable(folder.path()).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(check_writable(&folder.path().join("missing/")).unwrap_err().kind(), ErrorKind::IsADirectory);
+        let error = check_writable(&folder.path().join("missing/picture.png")).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(2));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "looking leaves nothing behind");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "looking leaves nothing behind");
     }
 }

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::{env, fs, io};
 
 use deck_files::{check_writable, save};
+use tempfile::tempdir;
 
 /// Set in the process that has the mounts.
 const ARRANGED: &str = "FILES_ARE_ARRANGED";
@@ -21,15 +22,13 @@ fn is_arranged(test: &str, script: &str) -> bool {
     if env::var_os(ARRANGED).is_some() {
         return true;
     }
-    let folder = env::temp_dir().join(format!("deck-{test}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = tempdir().unwrap();
     let sh = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-ec", &format!("mount -t tmpfs -o size=64k none .; cd \"$PWD\"; {script}")]);
-        command.arg(env::current_exe().unwrap()).env(ARRANGED, "").current_dir(&folder).output()
+        command.arg(env::current_exe().unwrap()).env(ARRANGED, "").current_dir(folder.path()).output()
     };
     let (probe, again) = (sh("setpriv --bounding-set=-all true"), sh(&format!("{script} \"$0\" --exact {test}")));
-    fs::remove_dir(&folder).unwrap();
     match probe {
         Ok(probe) if probe.status.success() => {
             let again = again.unwrap();
@@ -97,17 +96,15 @@ fn a_file_in_a_folder_that_takes_no_other_is_written_over() {
 
 #[test]
 fn a_file_in_a_folder_that_takes_no_other_is_written_over_without_root_too() {
-    let folder = env::temp_dir().join(format!("deck-closed-{}", std::process::id()));
-    fs::create_dir(&folder).unwrap();
-    let [old, new] = ["out.png", "new.png"].map(|name| folder.join(name));
+    let folder = tempdir().unwrap();
+    let [old, new] = ["out.png", "new.png"].map(|name| folder.path().join(name));
     fs::write(&old, "old").unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(&new, "").is_err() {
         is_written_over(&old);
         assert_eq!(check_writable(&new).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Applications as their users run them: nodes that find each other by name, looked at through the page of `--watch`.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,27 +16,6 @@ use crate::watchdog::Watchdog;
 
 /// How long the nodes of a job may take.
 const LIMIT: Duration = Duration::from_secs(180);
-
-/// A folder of a test's own, gone with the test.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    /// An empty folder.
-    ///
-    /// # Panics
-    /// If there is no room for it.
-    pub fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("deck-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// An application that comes to the job of another program, which leaves when it `has_come`, says so and that nothing
 /// was made.

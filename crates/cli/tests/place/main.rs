@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 fn deck(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
@@ -18,28 +19,24 @@ fn examples() -> PathBuf {
 }
 
 /// A folder of its own that goes with the test.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("deck-place-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn file(&self, name: &str, text: &str) -> &Folder {
-        std::fs::write(self.0.join(name), text).unwrap();
+        std::fs::write(self.path().join(name), text).unwrap();
         self
     }
 
     fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::read_to_string(self.path().join(name)).unwrap()
     }
 }
 
@@ -85,15 +82,15 @@ fn cost_prints_one_json_object_with_every_part() {
 
 #[test]
 fn what_a_placement_breaks_is_told_beside_its_cost() {
-    let folder = Folder::new("breaks");
+    let folder = Folder::new();
     let places = r#"{ "processes": { "master 0": 0, "master 1": 0, "slave 0": 1, "slave 1": 2 },
                       "segments": { "queue 0": 0, "queue 1": 0, "queue 2": 0 } }"#;
     folder.file("model.json", optisci::table1::SCHEDULER).file("crowded.json", places);
-    let text = stdout(&deck(&folder.0, &["cost", "model.json", "crowded.json", "--json"]));
+    let text = stdout(&deck(folder.path(), &["cost", "model.json", "crowded.json", "--json"]));
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["feasible"], false);
     assert_eq!(report["violations"][0], "node 0 holds 2 processes and has 1 process slots");
-    let text = stdout(&deck(&folder.0, &["cost", "model.json", "crowded.json"]));
+    let text = stdout(&deck(folder.path(), &["cost", "model.json", "crowded.json"]));
     assert!(text.contains("breaks 1 limits or pins") && text.contains("node 0 holds 2 processes"), "{text}");
 }
 
@@ -107,7 +104,7 @@ fn table_1_is_printed_with_what_it_claims() {
 
 #[test]
 fn a_broken_file_is_told_by_name_and_path() {
-    let folder = Folder::new("broken");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER);
     folder.file("op.json", &optisci::table1::SCHEDULER.replacen("\"read\"", "\"sniff\"", 1));
     folder.file(
@@ -116,8 +113,8 @@ fn a_broken_file_is_told_by_name_and_path() {
     );
     folder.file("half.json", r#"{ "processes": { "master 0": 0 } }"#);
     folder.file("bytes.json", "");
-    std::fs::write(folder.0.join("bytes.json"), [0xff, 0xfe]).unwrap();
-    let run = |arguments: &[&str]| deck(&folder.0, arguments);
+    std::fs::write(folder.path().join("bytes.json"), [0xff, 0xfe]).unwrap();
+    let run = |arguments: &[&str]| deck(folder.path(), arguments);
     refuse(&run(&["solve", "op.json"]), 1, &["op.json: accesses[0].op: ", "`read` or `write`"]);
     refuse(&run(&["solve", "colour.json", "--json"]), 1, &["colour.json: processes[1].colour: "]);
     refuse(&run(&["cost", "model.json", "half.json"]), 1, &["half.json: processes.master 1: is missing"]);
@@ -141,33 +138,33 @@ fn a_usage_error_says_what_to_type() {
 
 #[test]
 fn a_result_may_go_to_standard_output_that_is_a_file() {
-    let folder = Folder::new("output");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
     let export = ["place", "export", "json", "model.json", "a.json", "-o"];
     let run = |path: &str, printed: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
-        let printed = std::fs::File::create(folder.0.join(printed)).unwrap();
-        let ended = command.args(export).arg(path).current_dir(&folder.0).stdout(printed).output().unwrap();
+        let printed = std::fs::File::create(folder.path().join(printed)).unwrap();
+        let ended = command.args(export).arg(path).current_dir(folder.path()).stdout(printed).output().unwrap();
         assert!(ended.status.success(), "{}", stderr(&ended));
     };
     run("plain.json", "nothing");
     run("/proc/self/fd/1", "printed.json");
     assert_eq!(folder.read("printed.json"), folder.read("plain.json"));
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 5, "nothing but what was asked for");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing but what was asked for");
 }
 
 #[test]
 fn the_exit_status_is_the_same_when_nobody_reads_the_messages() {
-    let folder = Folder::new("unread");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER);
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        command.args(arguments).current_dir(&folder.0).stderr(writer).output().unwrap().status.code()
+        command.args(arguments).current_dir(folder.path()).stderr(writer).output().unwrap().status.code()
     };
     assert_eq!(run(&["place", "import", "json", "model.json", "-o", "same.json"]), Some(0));
-    assert!(folder.0.join("same.json").exists());
+    assert!(folder.path().join("same.json").exists());
     assert_eq!(run(&["place", "import", "json", "nowhere.json", "-o", "none.json"]), Some(1));
     assert_eq!(run(&["place", "import"]), Some(2));
     assert_eq!(run(&["why", "a job that nobody has"]), Some(1));
@@ -176,46 +173,46 @@ fn the_exit_status_is_the_same_when_nobody_reads_the_messages() {
 
 #[test]
 fn tables_go_out_and_come_back() {
-    let folder = Folder::new("tables");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
-    stdout(&deck(&folder.0, &["export", "csv", "model.json", "a.json", "-o", "a.csv"]));
-    stdout(&deck(&folder.0, &["import", "csv", "a.csv", "--onto", "model.json", "-o", "again.json"]));
-    stdout(&deck(&folder.0, &["import", "json", "model.json", "-o", "same.json"]));
+    stdout(&deck(folder.path(), &["export", "csv", "model.json", "a.json", "-o", "a.csv"]));
+    stdout(&deck(folder.path(), &["import", "csv", "a.csv", "--onto", "model.json", "-o", "again.json"]));
+    stdout(&deck(folder.path(), &["import", "json", "model.json", "-o", "same.json"]));
     assert_eq!(folder.read("again.json"), folder.read("same.json"));
-    refuse(&deck(&folder.0, &["import", "csv", "a.json", "-o", "x.json"]), 1, &["a.json: line 1: "]);
-    refuse(&deck(&folder.0, &["import", "hwloc", "a.csv", "-o", "x.json"]), 1, &["a.csv: line 1: "]);
-    assert!(!folder.0.join("x.json").exists());
+    refuse(&deck(folder.path(), &["import", "csv", "a.json", "-o", "x.json"]), 1, &["a.json: line 1: "]);
+    refuse(&deck(folder.path(), &["import", "hwloc", "a.csv", "-o", "x.json"]), 1, &["a.csv: line 1: "]);
+    assert!(!folder.path().join("x.json").exists());
 }
 
 #[test]
 fn what_cannot_be_written_is_told() {
-    let folder = Folder::new("unwritable");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
-    let ended = deck(&folder.0, &["export", "json", "model.json", "a.json", "-o", "missing/out.json"]);
+    let ended = deck(folder.path(), &["export", "json", "model.json", "a.json", "-o", "missing/out.json"]);
     refuse(&ended, 1, &["missing/out.json cannot be written"]);
-    let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
 #[test]
 fn what_cannot_be_written_is_told_before_a_long_search() {
-    let folder = Folder::new("search-unwritable");
+    let folder = Folder::new();
     // Nobody waits for the end of this search.
     folder.file("model.json", &long_model());
-    let ended = deck(&folder.0, &["solve", "model.json", "-o", "missing/out.json"]);
+    let ended = deck(folder.path(), &["solve", "model.json", "-o", "missing/out.json"]);
     refuse(&ended, 1, &["missing/out.json cannot be written"]);
-    refuse(&deck(&folder.0, &["solve", "model.json", "-o", "."]), 1, &[". cannot be written: it is a folder"]);
-    let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    refuse(&deck(folder.path(), &["solve", "model.json", "-o", "."]), 1, &[". cannot be written: it is a folder"]);
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
 #[test]
 fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
-    let folder = Folder::new("solve");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER);
     for objective in ["sum", "makespan", "max_link"] {
         let arguments = ["solve", "model.json", "--objective", objective, "--seed", "3", "--json", "-o", "best.json"];
-        let text = stdout(&deck(&folder.0, &arguments));
+        let text = stdout(&deck(folder.path(), &arguments));
         assert_eq!(text.lines().count(), 1);
         let outcome: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&outcome["status"], &outcome["objective"]), (&"optimal".into(), &objective.into()));
@@ -223,7 +220,7 @@ fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
         assert!(outcome["method"].is_string() && outcome["seconds"].is_f64() && outcome["reason"].is_null());
         assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
 
-        let text = stdout(&deck(&folder.0, &["cost", "model.json", "best.json", "--json"]));
+        let text = stdout(&deck(folder.path(), &["cost", "model.json", "best.json", "--json"]));
         let report: Value = serde_json::from_str(&text).unwrap();
         let field = match objective {
             "sum" => "total_ns",
@@ -240,7 +237,7 @@ fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
 /// The search asks how many processors it may use: one of them, or all.
 #[test]
 fn the_same_seed_gives_the_same_bytes_on_one_processor_and_on_all() {
-    let folder = Folder::new("processors");
+    let folder = Folder::new();
     let slots = optisci::table1::SCHEDULER.replace("[1, 1, 1, 1]", "[2, 1, 2, 1]");
     folder.file("model.json", &slots);
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -251,7 +248,7 @@ fn the_same_seed_gives_the_same_bytes_on_one_processor_and_on_all() {
             let mut command = Command::new("taskset");
             command.args(["-c", processors, env!("CARGO_BIN_EXE_deck"), "place", "solve", "model.json", "--json"]);
             let ended =
-                command.args(["--seed", "9", "--objective", objective]).current_dir(&folder.0).output().unwrap();
+                command.args(["--seed", "9", "--objective", objective]).current_dir(folder.path()).output().unwrap();
             let mut outcome: Value = serde_json::from_str(&stdout(&ended)).unwrap();
             outcome.as_object_mut().unwrap().remove("seconds");
             outcome.to_string()
@@ -263,17 +260,18 @@ fn the_same_seed_gives_the_same_bytes_on_one_processor_and_on_all() {
 
 #[test]
 fn a_model_that_allows_nothing_is_answered_with_the_reason() {
-    let folder = Folder::new("infeasible");
+    let folder = Folder::new();
     folder.file("model.json", &optisci::table1::SCHEDULER.replace("[1, 1, 1, 1]", "[1, 1, 1, 0]"));
-    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &["solve", "model.json", "--json"]))).unwrap();
+    let outcome: Value =
+        serde_json::from_str(&stdout(&deck(folder.path(), &["solve", "model.json", "--json"]))).unwrap();
     assert_eq!((&outcome["status"], &outcome["placement"]), (&"infeasible".into(), &Value::Null));
     assert!(!outcome["reason"].as_str().unwrap().is_empty());
-    assert!(stdout(&deck(&folder.0, &["solve", "model.json"])).starts_with("infeasible: "));
+    assert!(stdout(&deck(folder.path(), &["solve", "model.json"])).starts_with("infeasible: "));
     // There is nothing to write, which whoever waits for the file must know.
-    let ended = deck(&folder.0, &["solve", "model.json", "-o", "best.json"]);
+    let ended = deck(folder.path(), &["solve", "model.json", "-o", "best.json"]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("no placement to write"));
-    assert!(!folder.0.join("best.json").exists());
+    assert!(!folder.path().join("best.json").exists());
 }
 
 /// A mapping of 20 processes on a ring, which no search of ours proves before it is interrupted.
@@ -297,10 +295,10 @@ fn long_model() -> String {
 
 #[test]
 fn a_time_limit_ends_the_search_with_a_placement_and_a_bound() {
-    let folder = Folder::new("limit");
+    let folder = Folder::new();
     folder.file("model.json", &long_model());
     let arguments = ["solve", "model.json", "--time-limit", "0.5", "--json"];
-    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &arguments))).unwrap();
+    let outcome: Value = serde_json::from_str(&stdout(&deck(folder.path(), &arguments))).unwrap();
     assert_eq!(outcome["status"], "feasible", "{outcome}");
     let [cost, bound, gap] = ["cost", "bound", "gap"].map(|field| outcome[field].as_f64().unwrap());
     assert!(0.0 < bound && bound < cost && (gap - (cost - bound) / cost).abs() < 1e-9, "{outcome}");
@@ -310,10 +308,10 @@ fn a_time_limit_ends_the_search_with_a_placement_and_a_bound() {
 /// mask of blocked signals shows.
 #[test]
 fn ctrl_c_takes_the_best_so_far() {
-    let folder = Folder::new("interrupt");
+    let folder = Folder::new();
     folder.file("model.json", &long_model());
     let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
-    command.args(["place", "solve", "model.json", "--json", "-o", "best.json"]).current_dir(&folder.0);
+    command.args(["place", "solve", "model.json", "--json", "-o", "best.json"]).current_dir(folder.path());
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let watches = || {
@@ -337,15 +335,15 @@ fn ctrl_c_takes_the_best_so_far() {
 
 #[test]
 fn a_model_and_a_placement_that_are_mistaken_for_each_other_are_told_apart() {
-    let folder = Folder::new("mistaken");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
-    let ended = deck(&folder.0, &["cost", "a.json", "model.json"]);
+    let ended = deck(folder.path(), &["cost", "a.json", "model.json"]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(
         stderr(&ended).contains("a.json: processes: ") && stderr(&ended).contains("this is a placement"),
         "{ended:?}"
     );
-    let ended = deck(&folder.0, &["cost", "model.json", "model.json"]);
+    let ended = deck(folder.path(), &["cost", "model.json", "model.json"]);
     assert!(stderr(&ended).contains("this is a model; a placement is wanted here"), "{ended:?}");
 }
 
@@ -353,19 +351,19 @@ fn a_model_and_a_placement_that_are_mistaken_for_each_other_are_told_apart() {
 #[test]
 fn the_script_for_numactl_binds_each_process_and_each_segment() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new("numactl");
+    let folder = Folder::new();
     let awkward = optisci::table1::SCHEDULER.replace("queue 0", "it's $HOME; `x`");
     let places = optisci::table1::MAPPINGS[0].1.replace("queue 0", "it's $HOME; `x`");
     folder.file("model.json", &awkward).file("a.json", &places);
     let says = "for word; do printf '[%s]' \"$word\"; done\necho\n";
     folder.file("numactl", &format!("#!/bin/sh\n[ \"$*\" != '--membind=9 true' ] || exit 1\n{says}"));
-    std::fs::create_dir(folder.0.join("shm")).unwrap();
-    std::fs::set_permissions(folder.0.join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
-    stdout(&deck(&folder.0, &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
-    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    std::fs::create_dir(folder.path().join("shm")).unwrap();
+    std::fs::set_permissions(folder.path().join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
+    stdout(&deck(folder.path(), &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let sh = |arguments: &[&str], rank: &str| {
         let mut command = Command::new("sh");
-        command.arg("bind.sh").args(arguments).current_dir(&folder.0).env("PATH", &path).env("PMI_RANK", rank);
+        command.arg("bind.sh").args(arguments).current_dir(folder.path()).env("PATH", &path).env("PMI_RANK", rank);
         command.output().unwrap()
     };
     assert_eq!(
@@ -393,14 +391,14 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
 
 #[test]
 fn a_standard_output_that_is_a_file_has_everything_in_its_order() {
-    let folder = Folder::new("standard-output");
+    let folder = Folder::new();
     folder.file("model.json", optisci::table1::SCHEDULER).file("log", "before\n");
     for log in [
-        std::fs::File::options().append(true).open(folder.0.join("log")).unwrap(),
-        std::fs::File::create(folder.0.join("log")).unwrap(),
+        std::fs::File::options().append(true).open(folder.path().join("log")).unwrap(),
+        std::fs::File::create(folder.path().join("log")).unwrap(),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
-        command.args(["place", "solve", "model.json", "-o", "/dev/stdout"]).current_dir(&folder.0);
+        command.args(["place", "solve", "model.json", "-o", "/dev/stdout"]).current_dir(folder.path());
         assert!(command.stdout(log).status().unwrap().success());
         let text = folder.read("log");
         let text = text.strip_prefix("before\n").unwrap_or(&text);
@@ -412,11 +410,11 @@ fn a_standard_output_that_is_a_file_has_everything_in_its_order() {
 
 #[test]
 fn what_is_read_is_not_written_over() {
-    let folder = Folder::new("over-input");
+    let folder = Folder::new();
     let model = optisci::table1::SCHEDULER;
     folder.file("m.json", model).file("p.json", "{}").file("a.csv", "from,to,bytes\n");
-    std::os::unix::fs::symlink("m.json", folder.0.join("link.json")).unwrap();
-    std::fs::hard_link(folder.0.join("m.json"), folder.0.join("twin.json")).unwrap();
+    std::os::unix::fs::symlink("m.json", folder.path().join("link.json")).unwrap();
+    std::fs::hard_link(folder.path().join("m.json"), folder.path().join("twin.json")).unwrap();
     for (line, input) in [
         ("solve m.json -o m.json", "m.json"),
         ("solve m.json -o ./link.json", "m.json"),
@@ -426,7 +424,7 @@ fn what_is_read_is_not_written_over() {
         ("import scotch-map a.map --onto m.json -o m.json", "m.json"),
         ("export rankfile m.json p.json -o p.json", "p.json"),
     ] {
-        let ended = deck(&folder.0, &line.split_whitespace().collect::<Vec<_>>());
+        let ended = deck(folder.path(), &line.split_whitespace().collect::<Vec<_>>());
         refuse(&ended, 2, &["-o", input, "another name", "type: deck place "]);
     }
     assert_eq!((folder.read("m.json"), folder.read("p.json")), (model.to_owned(), "{}".to_owned()));
@@ -434,32 +432,32 @@ fn what_is_read_is_not_written_over() {
 
 #[test]
 fn a_placement_alone_is_no_model() {
-    let folder = Folder::new("alone");
+    let folder = Folder::new();
     for format in ["record-placement", "scotch-map", "metis-part"] {
-        let ended = deck(&folder.0, &["import", format, "a", "-o", "p.json"]);
+        let ended = deck(folder.path(), &["import", format, "a", "-o", "p.json"]);
         refuse(&ended, 2, &[format, "say of which model with --onto", "type: deck place import "]);
     }
 }
 
 #[test]
 fn a_model_is_brought_up_to_date_in_its_own_file() {
-    let folder = Folder::new("update");
+    let folder = Folder::new();
     folder.file("m.json", optisci::table1::SCHEDULER).file("a.csv", "messages 8,p,q\np,0,3\nq,0,0\n");
     let processes = || serde_json::from_str::<Value>(&folder.read("m.json")).unwrap()["processes"].to_string();
     for (line, has_new) in [("import json m.json -o m.json", false), ("import csv a.csv --onto m.json -o m.json", true)]
     {
-        stdout(&deck(&folder.0, &line.split_whitespace().collect::<Vec<_>>()));
+        stdout(&deck(folder.path(), &line.split_whitespace().collect::<Vec<_>>()));
         assert_eq!((processes().contains("\"p\""), processes().contains("master 0")), (has_new, !has_new), "{line}");
     }
     // One that cannot be read stays.
     folder.file("m.json", "{}");
-    assert_eq!(deck(&folder.0, &["import", "json", "m.json", "-o", "m.json"]).status.code(), Some(1));
+    assert_eq!(deck(folder.path(), &["import", "json", "m.json", "-o", "m.json"]).status.code(), Some(1));
     assert_eq!(folder.read("m.json"), "{}");
 }
 
 #[test]
 fn what_has_no_end_is_not_read_to_it() {
-    let folder = Folder::new("endless");
-    std::fs::File::create(folder.0.join("endless.json")).unwrap().set_len((1 << 30) + 1).unwrap();
-    refuse(&deck(&folder.0, &["cost", "endless.json", "p.json"]), 1, &["endless.json", "more than 1 GiB"]);
+    let folder = Folder::new();
+    std::fs::File::create(folder.path().join("endless.json")).unwrap().set_len((1 << 30) + 1).unwrap();
+    refuse(&deck(folder.path(), &["cost", "endless.json", "p.json"]), 1, &["endless.json", "more than 1 GiB"]);
 }

@@ -19,13 +19,13 @@ fn the_readme_shows_what_is_really_printed() {
 fn shown_commands(page: &str) -> usize {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let guide = std::fs::read_to_string(root.join(page)).unwrap();
-    let folder = Folder::new(&page.replace('/', "-"));
+    let folder = Folder::new();
     for entry in std::fs::read_dir(examples()).unwrap() {
         let entry = entry.unwrap();
-        std::fs::copy(entry.path(), folder.0.join(entry.file_name())).unwrap();
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
     }
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../optisci/tests/fixtures/hwloc/one-node.xml");
-    std::fs::copy(machine, folder.0.join("machine.xml")).unwrap();
+    std::fs::copy(machine, folder.path().join("machine.xml")).unwrap();
     let mut blocks = 0;
     for block in guide.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
@@ -33,7 +33,7 @@ fn shown_commands(page: &str) -> usize {
             let (line, expected) = step.split_once('\n').unwrap();
             let Some(arguments) = line.strip_prefix("deck place ") else { continue };
             let words: Vec<&str> = arguments.split_whitespace().collect();
-            let ended = deck(&folder.0, &words);
+            let ended = deck(folder.path(), &words);
             let printed = String::from_utf8(ended.stdout).unwrap() + &String::from_utf8(ended.stderr).unwrap();
             assert!(agree(&printed, expected), "$ {line}\nprints:\n{printed}\n{page} says:\n{expected}");
             blocks += 1;
