@@ -222,6 +222,12 @@ fn a_thread_that_is_cancelled_takes_no_call_with_it() {
 }
 
 #[test]
+fn what_cleans_up_when_a_thread_or_the_process_ends_can_lock_and_is_told_why_it_cannot() {
+    let program = compile("tests/at_exit.c", Language::C11, "run");
+    assert_eq!(succeed(&mut alone(&program)).stdout, b"cleaned up\n");
+}
+
+#[test]
 fn a_process_whose_first_thread_has_ended_is_a_node_and_ends() {
     let program = compile("tests/first_thread.c", Language::C11, "run");
     succeed(alone(&program).env("DECK_JOB", format!("deck-c-first-thread-{}", std::process::id())));

@@ -34,6 +34,7 @@ mod service;
 mod shelf;
 pub mod signals;
 mod thread;
+mod thread_end;
 mod uncancelled;
 mod wait;
 
@@ -61,6 +62,7 @@ pub use point::point;
 pub use service::{Running, Service};
 pub use shelf::{Given, Look, Shared, Shelf, Stays};
 pub use thread::{Canceller, crowd_of_this_thread, locker_number, rest_while, set_home_crowd, set_locker_number};
+pub use thread_end::ThreadEnd;
 pub use uncancelled::uncancelled;
 pub use wait::away::Away;
 pub use wait::spot::Spot;
