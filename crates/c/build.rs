@@ -12,8 +12,6 @@ const SONAME: &str = "libdeck.so.0";
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
-    // DECK's threads and its fork handler live until the process ends: the library must not be unloaded under them.
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let profile_folder = Path::new(&out).ancestors().nth(3).expect("OUT_DIR is <profile>/build/<package>/out");

@@ -28,9 +28,10 @@
  *            within DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done. Every
  *            wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED when what it waits in is
  *            destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
- * Threads    Every call may be made from any thread, also from one that DECK did not start, but not in a signal handler; none
- *            is a cancellation point (pthread_cancel). Mail boxes, semaphores and threads may be used by several threads
- *            at once. A message is used by one thread at a time; a second one gets DECK_E_INVALID.
+ * Threads    Every call may be made from any thread, also from one that DECK did not start or that is ending (in handlers of
+ *            exit, destructors of thread-local and static objects), but not in a signal handler; none is a cancellation
+ *            point, and none may be cancelled asynchronously (pthread_cancel). Mail boxes, semaphores and threads may be used
+ *            by several threads at once. A message is used by one thread at a time; a second one gets DECK_E_INVALID.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
  *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child). Objects
  *            end with deck_done: from then on handles can only be destroyed (threads: joined), and keep descriptors and
@@ -337,8 +338,7 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
 
 /* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for room,
    never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one message to many
-   mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing was posted. What a thread
-   posts while it ends, from destructors of thread-local values, may overtake what it posted before.
+   mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing was posted.
    DECK_E_TIMEOUT    no room in that time, in the mail box or in this node's budget (DECK_BUDGET); DECK_E_TOO_LARGE, at
                      once, if it is larger than that
    DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone; DECK_E_NOMEM  for the owner's own ring, at its first */

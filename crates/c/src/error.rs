@@ -12,10 +12,11 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use deck_api::{Error, ErrorKind, Result};
-use deck_sync::uncancelled;
+use deck_sync::{ThreadEnd, uncancelled};
 
 /// Success.
 pub const DECK_OK: c_int = 0;
@@ -49,9 +50,18 @@ const KEPT: usize = 3;
 struct Last {
     failure: Option<Failure>,
     kept: [Option<CString>; KEPT],
+    /// All of this is dropped at the thread's end.
+    has_end: bool,
 }
 
 impl Last {
+    const NOTHING: Last = Last { failure: None, kept: [const { None }; KEPT], has_end: false };
+
+    fn prepare(&mut self) {
+        // Where a thread's end cannot be noted, its last texts stay.
+        self.has_end = self.has_end || END.expect().is_ok();
+    }
+
     fn replace(&mut self, failure: Failure) {
         if let Some(Failure { text: Some(text), .. }) = self.failure.replace(failure) {
             self.kept.rotate_right(1);
@@ -60,7 +70,16 @@ impl Last {
     }
 }
 
-thread_local!(static LAST: RefCell<Last> = const { RefCell::new(Last { failure: None, kept: [const { None }; KEPT] }) });
+thread_local! {
+    /// Not dropped with other thread-local values: what cleans up after them may fail, too, and wants to say why.
+    static LAST: RefCell<ManuallyDrop<Last>> = const { RefCell::new(ManuallyDrop::new(Last::NOTHING)) };
+}
+
+static END: ThreadEnd = ThreadEnd::new(|| drop(last(|last| mem::replace(last, Last::NOTHING))));
+
+fn last<R>(what: impl FnOnce(&mut Last) -> R) -> R {
+    LAST.with(|last| what(&mut last.borrow_mut()))
+}
 
 /// Runs the body of the C call `call` and gives its value, or a negative code; nothing unwinds into C.
 pub fn answer(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
@@ -104,15 +123,17 @@ fn bug(panic: &(dyn Any + Send)) -> Error {
 #[cold]
 fn remember(call: &'static str, error: Error) -> ErrorKind {
     let kind = error.kind();
-    // A thread that is ending has no thread-local values any more: then the code must do.
-    let _ = LAST.try_with(|last| last.borrow_mut().replace(Failure { call, error, text: None }));
+    last(|last| {
+        last.prepare();
+        last.replace(Failure { call, error, text: None });
+    });
     kind
 }
 
 /// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with
 /// nothing left in caches.
 pub fn prepare() {
-    let _ = LAST.try_with(|_| ());
+    last(Last::prepare);
 }
 
 /// `deck_strerror` in deck.h.
@@ -124,13 +145,13 @@ pub extern "C" fn deck_strerror(code: c_int) -> *const c_char {
 /// `deck_last_error` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_last_error() -> *const c_char {
-    let text = LAST.try_with(|last| {
-        last.borrow_mut().failure.as_mut().map(|failure| {
+    let text = last(|last| {
+        last.failure.as_mut().map(|failure| {
             let Failure { call, error, text } = failure;
             text.get_or_insert_with(|| c_string(&format!("{call}: {error}"))).as_ptr()
         })
     });
-    text.ok().flatten().unwrap_or(NO_ERROR.as_ptr())
+    text.unwrap_or(NO_ERROR.as_ptr())
 }
 
 /// `text` for C; a zero byte inside, which C would take for the end, becomes a space.

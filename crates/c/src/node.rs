@@ -18,6 +18,7 @@ use std::sync::{Once, RwLock};
 use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
+use deck_sync::stay_loaded;
 
 use crate::error::{DECK_OK, answer, answer_uncancelled, invalid, prepare};
 use crate::handle::{Caller, Object, Pinned, Table};
@@ -116,9 +117,10 @@ fn watch_for_forks() {
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        stay_loaded();
         // SAFETY:
         // - the handler only loads and stores one atomic, as a child of a process with threads may;
-        // - it stays mapped: the library is linked so that it is never unloaded (build.rs).
+        // - it stays mapped.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

@@ -1,5 +1,6 @@
-/* Any call in any order, by several threads of several nodes, with handles that are good, used by another thread at the same
-   time, destroyed, of another kind, or none at all: each gives a code that deck.h has, and none crashes or hangs.
+/* Any call in any order, by several threads of several nodes, which have small stacks, with handles that are good, used by
+   another thread at the same time, destroyed, of another kind, or none at all: each gives a code that deck.h has, and none
+   crashes or hangs.
 
    any_calls SEED NODE [killed]: the seed decides what each thread does, but not how they meet; a node that is to be killed
    ends itself in the middle. */
@@ -10,6 +11,9 @@
 #include <stdatomic.h>
 
 enum { THREADS = 4, CALLS = 5000, PLACES = 6, ROOM = 1 << 17, MEMBERS = 3 };
+
+/* A thread that calls DECK needs no more (docs/platform.md). */
+enum { STACK = 32 << 10 };
 
 /* What comes of a call besides codes and DECK_OK: an object, or nothing that could be told. */
 enum { MADE = 1, NOTHING = 2 };
@@ -325,16 +329,18 @@ static void *calls(void *arg) {
 
 int main(int argc, char **argv) {
   pthread_t threads[THREADS];
+  pthread_attr_t small;
   struct orders orders[THREADS];
   start_watchdog();
   CHECK(argc >= 3);
+  CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, STACK) == 0);
   printf("DECK %s, seed %s, node %s\n", deck_version(), argv[1], argv[2]);
   snprintf(own_group, sizeof own_group, "of node %s", argv[2]);
   EXPECT(DECK_OK, deck_init(&argc, &argv));
   for (int thread = 0; thread < THREADS; thread++) {
     uint64_t seed = strtoull(argv[1], NULL, 10) * 16 + strtoull(argv[2], NULL, 10);
     orders[thread] = (struct orders){seed, thread, argc > 3 && strcmp(argv[3], "killed") == 0};
-    CHECK(pthread_create(&threads[thread], NULL, calls, &orders[thread]) == 0);
+    CHECK(pthread_create(&threads[thread], &small, calls, &orders[thread]) == 0);
   }
   for (int thread = 0; thread < THREADS; thread++) CHECK(pthread_join(threads[thread], NULL) == 0);
   for (int area = 0; area < AREAS; area++) CHECK(good[area] > 0);

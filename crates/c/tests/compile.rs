@@ -61,9 +61,19 @@ fn compile(source: &str, language: Language, how: &str) -> PathBuf {
 
 /// Links nothing: the program loads the library itself.
 fn compile_without(source: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late");
+    let name = Path::new(source).file_stem().expect("sources have names");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     succeed(compiler(Language::C11).arg(package().join(source)).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
     program
+}
+
+/// A shared object that has libdeck.a inside.
+fn compile_plugin(source: &str) -> PathBuf {
+    let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin.so");
+    let mut command = compiler(Language::C11);
+    command.args(["-DPLUGIN", "-shared", "-fPIC"]).arg(package().join(source)).args(["-x", "none", "-o"]).arg(&plugin);
+    succeed(command.arg(library_folder().join("libdeck.a")).args(["-lpthread", "-ldl", "-lm"]));
+    plugin
 }
 
 /// Compiles and runs a job of one node.
@@ -127,6 +137,13 @@ fn a_library_that_is_loaded_late_finds_what_is_each_threads_own() {
     let mut job = alone(&program);
     job.arg(library_folder().join("libdeck.so")).env("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=0");
     succeed(&mut job);
+}
+
+#[test]
+fn a_plugin_with_the_library_inside_can_be_unloaded() {
+    let (program, plugin) = (compile_without("tests/plugin.c"), compile_plugin("tests/plugin.c"));
+    succeed(alone(&program).arg(plugin));
+    succeed(alone(&program).arg(library_folder().join("libdeck.so")));
 }
 
 #[test]
@@ -202,6 +219,12 @@ fn threads_and_semaphores_end_as_documented() {
 #[test]
 fn a_thread_that_is_cancelled_takes_no_call_with_it() {
     run("tests/cancelled.c");
+}
+
+#[test]
+fn what_cleans_up_when_a_thread_or_the_process_ends_can_lock_and_is_told_why_it_cannot() {
+    let program = compile("tests/at_exit.c", Language::C11, "run");
+    assert_eq!(succeed(&mut alone(&program)).stdout, b"cleaned up\n");
 }
 
 #[test]

@@ -2,6 +2,7 @@
    anew. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include <dirent.h>
 #include <sys/wait.h>
 
 static deck_thread_t *thread;
@@ -117,6 +118,32 @@ static void clones_after_leaks(void) {
   EXPECT(DECK_OK, deck_mbox_destroy(leaked));
 }
 
+static int descriptors(void) {
+  DIR *folder = opendir("/proc/self/fd");
+  int count = 0;
+  CHECK(folder != NULL);
+  while (readdir(folder) != NULL) count++;
+  closedir(folder);
+  return count;
+}
+
+/* What ended with its handles leaves nothing of the job in a thread that has waited and goes on, nor of its groups. */
+static void nothing_stays(void) {
+  int before = descriptors();
+  deck_sem_t *s;
+  deck_group_t *g;
+  double numbers[5000] = {0};
+  EXPECT(DECK_OK, deck_init(NULL, NULL));
+  EXPECT(DECK_OK, deck_sem_create(&s, 0));
+  EXPECT(DECK_E_TIMEOUT, deck_sem_wait(s, 5));
+  EXPECT(DECK_OK, deck_sem_destroy(s));
+  EXPECT(DECK_OK, deck_group_join(&g, "life", 1, 0, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_allreduce(g, numbers, numbers, 5000, DECK_DOUBLE, DECK_SUM, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_group_leave(g));
+  EXPECT(DECK_OK, deck_done());
+  CHECK(descriptors() == before);
+}
+
 static void in_a_forked_child(void) {
   pid_t child = fork();
   CHECK(child >= 0);
@@ -171,6 +198,7 @@ int main(int argc, char **argv) {
     EXPECT(DECK_OK, deck_done());
   }
   clones_after_leaks();
+  nothing_stays();
   deck_set_log(NULL, NULL);
   return 0;
 }

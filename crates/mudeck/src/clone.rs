@@ -68,9 +68,8 @@ impl MailboxClone {
     }
 
     /// Posts a message: returns as soon as it is on its way, whatever its size, and needs nothing of the receiver but
-    /// room. Messages of one thread to one mail box, posted through one node, arrive in the order posted, but those
-    /// that it posts while it ends, from destructors of its thread-local values, may overtake what it posted before.
-    /// Waits for room until the deadline.
+    /// room. Messages of one thread to one mail box, posted through one node, arrive in the order posted. Waits for
+    /// room until the deadline.
     ///
     /// ```
     /// use std::time::Duration;

@@ -9,13 +9,14 @@
 //! Nobody waits for a lane, and nobody has to get one: `docs/design/013-lanes.md`.
 
 use std::cell::{Cell, RefCell};
+use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::Asked;
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Result, fork};
+use deck_sync::{Result, ThreadEnd, fork};
 
 use crate::node::NodeShared;
 use crate::poster::Poster;
@@ -79,10 +80,14 @@ impl Drop for Mine {
 }
 
 thread_local! {
-    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    /// Not dropped with other thread-local values: what destructors of those post is not to overtake what the thread
+    /// had posted before.
+    static MINE: RefCell<ManuallyDrop<Vec<Mine>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// The place of the lane that the thread used last.
     static LAST: Cell<usize> = const { Cell::new(NO_PLACE) };
 }
+
+static END: ThreadEnd = ThreadEnd::new(|| drop(MINE.with(|mine| mem::take(&mut **mine.borrow_mut()))));
 
 const NO_PLACE: usize = usize::MAX;
 
@@ -119,7 +124,7 @@ pub(crate) fn of_this_thread<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> 
 
 fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> {
     let lanes = common.lanes.get_or_init(Lanes::default);
-    MINE.try_with(|mine| {
+    MINE.with(|mine| {
         let mut mine = mine.try_borrow_mut().ok()?;
         // The favourite of the common ring posts there without coming by here.
         let is_bound = || common.sender.is_favourite();
@@ -128,6 +133,7 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
             // A mail box that is meant to hold its posters back: more rings would be more room.
             None if is_bound() || !common.sender.shape().shares_slots => return None,
             None => {
+                END.expect().ok()?;
                 mine.retain(|mine| mine.common.strong_count() > 0);
                 let common = Arc::downgrade(common);
                 mine.push(Mine { common, place: None, at: At::Common { posts: 0, failures: 0 } });
@@ -160,8 +166,6 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
             At::Leaving { .. } => None,
         }
     })
-    .ok()
-    .flatten()
 }
 
 /// The calling thread has posted to `common`, or tried to.
@@ -173,7 +177,7 @@ pub(crate) fn note_post(common: &Arc<Poster>, is_posted: bool) {
 }
 
 fn leave(common: &Arc<Poster>, is_posted: bool) {
-    let _ = MINE.try_with(|mine| {
+    let _ = MINE.with(|mine| {
         let mut mine = mine.try_borrow_mut().ok()?;
         let mine = mine.iter_mut().find(|mine| mine.is_at(common))?;
         let At::Leaving { failures } = mine.at else { return None };

@@ -52,7 +52,7 @@ impl Watch {
     /// There is something to retrieve: the descriptor, if there is one, is readable.
     pub fn show(&self) {
         if let Some(descriptor) = lock(&self.fd).as_mut().filter(|descriptor| !descriptor.is_readable) {
-            descriptor.is_readable = rustix::io::write(&descriptor.fd, &1u64.to_ne_bytes()).is_ok();
+            descriptor.is_readable = wakeup::ring(&descriptor.fd);
         }
     }
 

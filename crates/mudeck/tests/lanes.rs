@@ -2,7 +2,9 @@
 
 mod job;
 
-use deck_sync::atomic::{AtomicBool, Ordering};
+use std::cell::RefCell;
+
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use deck_mudeck::{ErrorKind, Mailbox, MailboxClone, MailboxOptions, Message, Node};
 use job::{SOON, job_of, wait_until};
@@ -34,6 +36,24 @@ impl<'a> Stream<'a> {
     }
 }
 
+/// Posts the last message of its thread, when that destroys its thread-local values.
+struct Last {
+    node: Node,
+    clone: MailboxClone,
+    thread: u64,
+    number: u64,
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let Last { ref node, ref clone, thread, number } = *self;
+        // Whoever counts misses it otherwise; a panic here would end the process.
+        let _ = Stream { node, clone, thread, number }.post(8);
+    }
+}
+
+thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+
 /// The threads' streams as they arrive.
 struct Arrivals([u64; THREADS as usize]);
 
@@ -46,21 +66,29 @@ impl Arrivals {
     }
 }
 
-/// Threads of `poster` post streams to `mailbox`, which is emptied meanwhile, until `enough` holds.
+/// Threads of `poster` post streams to `mailbox`, which is emptied meanwhile, until `enough` holds. Their last two
+/// messages lie there together.
 fn contend(mailbox: &Mailbox, poster: &Node, clone: &MailboxClone, enough: impl Fn() -> bool + Sync) {
-    let is_enough = AtomicBool::new(false);
+    let (is_enough, is_empty, through) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     let posted: [u64; THREADS as usize] = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let is_enough = &is_enough;
+                let (is_enough, is_empty, through) = (&is_enough, &is_empty, &through);
                 scope.spawn(move || {
+                    // What is used first is destroyed last.
+                    LAST.with(|_| ());
                     let mut stream = Stream::new(poster, clone, thread);
                     while !is_enough.load(Ordering::Relaxed) || stream.number < 2000 {
                         let tenth = stream.number / 10;
                         let size = SIZES[if tenth * 10 == stream.number { tenth as usize % SIZES.len() } else { 0 }];
                         stream.post(size).unwrap();
                     }
-                    stream.number
+                    through.fetch_add(1, Ordering::Release);
+                    wait_until("all is retrieved", || is_empty.load(Ordering::Relaxed));
+                    stream.post(8).unwrap();
+                    let number = stream.number;
+                    LAST.set(Some(Last { node: poster.clone(), clone: clone.clone(), thread, number }));
+                    number + 1
                 })
             })
             .collect();
@@ -69,17 +97,20 @@ fn contend(mailbox: &Mailbox, poster: &Node, clone: &MailboxClone, enough: impl 
             is_enough.store(true, Ordering::Relaxed);
         });
         let mut arrivals = Arrivals([0; THREADS as usize]);
-        let is_over = || threads.iter().all(std::thread::ScopedJoinHandle::is_finished);
-        loop {
-            let was_over = is_over();
+        let mut retrieve_until = |are_through: &dyn Fn() -> bool| loop {
+            let were_through = are_through();
             match mailbox.retrieve(job::TRY) {
                 Ok(message) => arrivals.take(&message),
-                Err(error) if error.kind() == ErrorKind::Timeout && was_over => break,
+                Err(error) if error.kind() == ErrorKind::Timeout && were_through => break,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout, "{error}"),
             }
-        }
+        };
+        // Acquire: what they have posted is there.
+        retrieve_until(&|| through.load(Ordering::Acquire) == THREADS);
+        is_empty.store(true, Ordering::Relaxed);
         watching.join().unwrap();
         let posted: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        retrieve_until(&|| true);
         assert_eq!(posted, arrivals.0, "messages were lost");
         posted.try_into().unwrap()
     });

@@ -104,6 +104,7 @@ pub struct Membership {
     control: Mutex<Option<Running>>,
     /// Until it has left.
     invitation: Mutex<Option<Invitation>>,
+    after_leaving: OnceLock<fn()>,
 }
 
 /// Waits until `look` gives something, `event` telling when to look.
@@ -181,6 +182,7 @@ impl Membership {
             has_said_bye: AtomicBool::new(false),
             control: Mutex::new(None),
             invitation: Mutex::new(invitation),
+            after_leaving: OnceLock::new(),
         }))
     }
 
@@ -193,6 +195,11 @@ impl Membership {
         let control = Control::new(self)?;
         *lock(&self.control) = Some(Service::Control.start(move || control.run())?);
         Ok(())
+    }
+
+    /// Once this node has left, `sweep` lets go of what the process keeps for it elsewhere. Only the first call counts.
+    pub fn after_leaving(&self, sweep: fn()) {
+        let _ = self.after_leaving.set(sweep);
     }
 
     pub(crate) fn handler(&self) -> Option<Arc<dyn Handler>> {

@@ -32,6 +32,8 @@ const HUGE_FOR: Duration = Duration::from_secs(1);
 pub struct Segment {
     /// There until this is dropped.
     fd: ManuallyDrop<OwnedFd>,
+    /// The device and number of the memory that `fd` was of.
+    identity: Option<(u64, u64)>,
     base: NonNull<u8>,
     bytes: usize,
     huge: OnceLock<Way>,
@@ -113,7 +115,17 @@ impl Segment {
         };
         let base = NonNull::new(base.map_err(refused)?.cast())
             .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
-        Ok(Segment { fd: ManuallyDrop::new(fd), base, bytes, huge: OnceLock::new() })
+        let identity = identity(fd.as_fd());
+        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() })
+    }
+
+    /// What changes the memory's pages through its descriptor, if that is still the memory's: a program that has closed
+    /// descriptors which are not its own may have a file of that number by now.
+    fn change(&self, flags: FallocateFlags, offset: usize, bytes: usize) -> rustix::io::Result<()> {
+        if identity(self.fd.as_fd()) != self.identity {
+            return Err(Errno::BADF);
+        }
+        rustix::fs::fallocate(&*self.fd, flags, offset as u64, bytes as u64)
     }
 
     /// Has what is allocated from now on, from byte `from` on, consist of huge pages as far as `wanted` and the system
@@ -156,7 +168,7 @@ impl Segment {
                 // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
                 // with all of them it takes seven times as long.
                 for piece in (begin..end).step_by(HUGE) {
-                    let _ = rustix::fs::fallocate(&*self.fd, FallocateFlags::empty(), piece as u64, PAGE as u64);
+                    let _ = self.change(FallocateFlags::empty(), piece, PAGE);
                 }
                 if let Some(address) = self.at(begin, whole) {
                     // SAFETY: inside the live mapping; the content stays.
@@ -205,7 +217,6 @@ impl Segment {
 
     /// True if `fd` is the memory that is mapped here.
     pub fn is_same(&self, fd: impl AsFd) -> bool {
-        let identity = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino));
         identity(fd.as_fd()).is_some_and(|other| identity(self.fd.as_fd()) == Some(other))
     }
 
@@ -257,7 +268,7 @@ impl Segment {
         let (mut done, mut piece) = (0, bytes);
         while done < bytes {
             let next = piece.min(bytes - done);
-            match rustix::fs::fallocate(&*self.fd, FallocateFlags::empty(), (offset + done) as u64, next as u64) {
+            match self.change(FallocateFlags::empty(), offset + done, next) {
                 Ok(()) => done += next,
                 // A signal undoes what the call had done: where signals come often only small pieces ever end.
                 Err(Errno::INTR) => piece = (piece / 2).next_multiple_of(PAGE),
@@ -271,11 +282,16 @@ impl Segment {
     pub fn release(&self, offset: usize, bytes: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A failure only keeps memory that could have been given back.
-        let _ = rustix::fs::fallocate(&*self.fd, flags, offset as u64, bytes as u64);
+        let _ = self.change(flags, offset, bytes);
         // The compiler takes it for a call that changes no memory, and would not read these bytes again.
         // SAFETY: no instruction; it is not told that this changes no memory.
         unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
     }
+}
+
+/// What a descriptor is of: device and number.
+fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    rustix::fs::fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 impl AsFd for Segment {
@@ -298,8 +314,25 @@ impl Drop for Segment {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::cell::Cell;
+    use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn a_file_that_has_the_descriptors_number_by_now_stays_as_it_is() {
+        let segment = Segment::create("test", 4 << 20).unwrap();
+        segment.allocate(0, 1 << 20).unwrap();
+        let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[7; 8192]).unwrap();
+        // As if the program had closed it, and opened its own.
+        // SAFETY: both are open; the segment takes what is there by now for its own, and closes it.
+        assert!(unsafe { libc::dup2(file.as_raw_fd(), segment.fd.as_raw_fd()) } >= 0);
+        segment.release(0, 1 << 20);
+        assert_eq!(segment.allocate(1 << 20, 1 << 20).unwrap_err().kind(), ErrorKind::NoMemory);
+        let mut content = vec![0; 10_000];
+        assert_eq!(rustix::io::pread(&file, &mut content, 0), Ok(8192));
+        assert!(content[..8192].iter().all(|byte| *byte == 7));
+    }
 
     #[test]
     fn a_new_segment_is_sparse_and_every_access_is_bounded() {

@@ -6,7 +6,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, stay_loaded};
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
@@ -18,6 +18,7 @@ extern "C" fn in_child() {
 pub fn watch() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
+        stay_loaded();
         // SAFETY: the handler is a function that lives for ever and only stores to an atomic, which is allowed between
         // fork and exec.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

@@ -1,6 +1,7 @@
 //! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
 
 use std::cell::{Cell, RefCell};
+use std::ptr;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use crate::about::About;
@@ -37,13 +38,16 @@ thread_local! {
     static MEMBERSHIP: RefCell<Option<Membership>> = const { RefCell::new(None) };
 }
 
-/// Counts this thread as runnable in its crowd for as long as it lives.
-struct Membership(Arc<dyn Crowd>);
+/// Counts this thread as runnable in its crowd for as long as both live. A job that its process has left, and of which
+/// nothing is used any more, is not kept by threads that go on without it.
+struct Membership(Weak<dyn Crowd>);
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        if !fork::is_child() {
-            self.0.rest();
+        if !fork::is_child()
+            && let Some(crowd) = self.0.upgrade()
+        {
+            crowd.rest();
         }
     }
 }
@@ -52,16 +56,17 @@ impl Drop for Membership {
 pub fn belong_to(crowd: &Arc<dyn Crowd>) {
     let _ = MEMBERSHIP.try_with(|membership| {
         let mut membership = membership.borrow_mut();
-        if !membership.as_ref().is_some_and(|member| Arc::ptr_eq(&member.0, crowd)) {
+        // No later crowd has this place in memory while it is noted here.
+        if !membership.as_ref().is_some_and(|member| ptr::addr_eq(member.0.as_ptr(), Arc::as_ptr(crowd))) {
             crowd.resume();
-            *membership = Some(Membership(crowd.clone()));
+            *membership = Some(Membership(Arc::downgrade(crowd)));
         }
     });
 }
 
 /// The crowd that the calling thread is a member of.
 fn own_crowd() -> Option<Arc<dyn Crowd>> {
-    MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone())).ok().flatten()
+    MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().and_then(|member| member.0.upgrade())).ok().flatten()
 }
 
 /// The crowd of the job that this process has joined last.
@@ -166,7 +171,7 @@ pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
     let before = {
         let mut bed = lock(&record.bed);
         let before = bed.0.len();
-        bed.0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
+        bed.0.extend(events.iter().map(|event| ptr::from_ref(*event)));
         before
     };
     let _up = Up(&record, before);
@@ -212,6 +217,20 @@ mod tests {
         belong_to(&crowd);
         assert!(Arc::ptr_eq(&crowd_of_this_thread(), &crowd));
         assert!(fork::child_finds(|| !Arc::ptr_eq(&crowd_of_this_thread(), &crowd)));
+    }
+
+    #[test]
+    fn a_thread_that_goes_on_keeps_no_crowd() {
+        let (first, second): (Arc<dyn Crowd>, Arc<dyn Crowd>) =
+            (Arc::new(Alone::default()), Arc::new(Alone::default()));
+        belong_to(&first);
+        assert!(Arc::ptr_eq(&crowd_of_this_thread(), &first));
+        let known = Arc::downgrade(&first);
+        drop(first);
+        assert!(known.upgrade().is_none());
+        assert!(!Arc::ptr_eq(&crowd_of_this_thread(), &second));
+        belong_to(&second);
+        assert!(Arc::ptr_eq(&crowd_of_this_thread(), &second));
     }
 
     #[test]

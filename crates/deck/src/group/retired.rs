@@ -2,7 +2,7 @@
 //!
 //! A member that leaves does not wait for the others, who may still be reading what it contributed. Its memory goes
 //! back to the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are
-//! kept for further groups and never go back: see `board`.
+//! kept for further groups as long as the node is in its job: see `board`.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -38,14 +38,32 @@ pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Regi
     if contributions.is_empty() && kept.is_empty() {
         return;
     }
-    let (membership, board, incarnation) = (Arc::downgrade(membership), board.clone(), board.incarnation());
-    lock(&RETIRED).push(Retired { membership, board, incarnation, _contributions: contributions, _kept: kept });
+    let (board, incarnation) = (board.clone(), board.incarnation());
+    let retired = Arc::downgrade(membership);
+    lock(&RETIRED).push(Retired {
+        membership: retired,
+        board,
+        incarnation,
+        _contributions: contributions,
+        _kept: kept,
+    });
+    until_left(membership);
 }
 
 /// Keeps the memory of a board.
 pub fn keep_region(membership: &Arc<Membership>, region: Option<Region>) {
     if let Some(region) = region {
         lock(&BOARDS).push((Arc::downgrade(membership), region));
+        until_left(membership);
+    }
+}
+
+/// What was put aside is not kept beyond the node's leaving, and with it the whole heap. Whoever leaves meanwhile
+/// sweeps after it has said so, under the lock that was just held: one of the two finds it.
+fn until_left(membership: &Membership) {
+    membership.after_leaving(sweep);
+    if membership.has_left() {
+        sweep();
     }
 }
 

@@ -5,12 +5,13 @@
 //! protect may be half changed.
 
 use std::cell::RefCell;
+use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
 use deck_peers::{Membership, Presence, left};
-use deck_sync::fork;
 use deck_sync::locks::lock;
+use deck_sync::{ThreadEnd, fork};
 
 use super::lock::{Holder, Lock};
 use super::named::Named;
@@ -42,8 +43,13 @@ pub enum HeldBy {
 }
 
 thread_local! {
-    static HERE: RefCell<Here> = const { RefCell::new(Here { number: None, held: Vec::new(), presence: None }) };
+    /// Not dropped with other thread-local values: destructors of those, and of the program's static objects, may use
+    /// mutexes, too.
+    static HERE: RefCell<ManuallyDrop<Here>> =
+        const { RefCell::new(ManuallyDrop::new(Here { number: None, held: Vec::new(), presence: None })) };
 }
+
+static END: ThreadEnd = ThreadEnd::new(leave_to_others);
 
 impl Here {
     fn place_of(&self, named: &Named) -> Option<usize> {
@@ -54,23 +60,22 @@ impl Here {
     }
 }
 
-impl Drop for Here {
-    fn drop(&mut self) {
-        if fork::is_child() {
-            return;
-        }
-        let Some(number) = self.number else { return };
-        for Held { named, .. } in self.held.drain(..) {
-            Lock::new(named.words()).abandon(Holder::new(named.node().number(), number));
-        }
-        // Only now: whoever gets the number must not be taken for the holder.
-        lock(&FREE).0.push(number);
+/// The calling thread has ended.
+fn leave_to_others() {
+    if fork::is_child() {
+        return;
     }
+    let (number, held, _presence) = here(|here| (here.number.take(), mem::take(&mut here.held), here.presence.take()));
+    let Some(number) = number else { return };
+    for Held { named, .. } in held {
+        Lock::new(named.words()).abandon(Holder::new(named.node().number(), number));
+    }
+    // Only now: whoever gets the number must not be taken for the holder.
+    lock(&FREE).0.push(number);
 }
 
-fn here<R>(what: impl FnOnce(&mut Here) -> R) -> Result<R> {
-    let ending = |_| Error::new(ErrorKind::Invalid, "a mutex is used by a thread that is ending");
-    HERE.try_with(|here| what(&mut here.borrow_mut())).map_err(ending)
+fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
+    HERE.with(|here| what(&mut here.borrow_mut()))
 }
 
 /// Does what writes the name of the calling thread to where others see it: meanwhile its node does not leave, whose
@@ -82,8 +87,14 @@ pub fn while_here<R>(node: &Node, doing: impl Fn() -> String, act: impl FnOnce()
     let membership = node.membership();
     let is_of_this = |of: &Weak<Membership>| std::ptr::eq(of.as_ptr(), Arc::as_ptr(membership));
     // Taken out and put back: no count of an `Arc` is touched, and `act` may come by here.
-    let known = here(|here| here.presence.take())?.filter(|(of, _)| is_of_this(of));
-    let (of, presence) = known.unwrap_or_else(|| (Arc::downgrade(membership), membership.presence()));
+    let known = here(|here| here.presence.take()).filter(|(of, _)| is_of_this(of));
+    let (of, presence) = match known {
+        Some(known) => known,
+        None => {
+            END.expect().map_err(|error| error.context(doing()))?;
+            (Arc::downgrade(membership), membership.presence())
+        }
+    };
     let result = if membership.enter(&presence) {
         let result = act();
         membership.step_out(&presence);
@@ -91,21 +102,29 @@ pub fn while_here<R>(node: &Node, doing: impl Fn() -> String, act: impl FnOnce()
     } else {
         Err(left().context(doing()))
     };
-    here(|here| here.presence = Some((of, presence)))?;
+    here(|here| here.presence = Some((of, presence)));
     result
+}
+
+fn next_number() -> u32 {
+    let mut free = lock(&FREE);
+    free.0.pop().unwrap_or_else(|| {
+        free.1 += 1;
+        free.1 - 1
+    })
 }
 
 /// The calling thread as it stands in mutexes.
 pub fn me(node: &Node) -> Result<Holder> {
-    let number = here(|here| {
-        *here.number.get_or_insert_with(|| {
-            let mut free = lock(&FREE);
-            free.0.pop().unwrap_or_else(|| {
-                free.1 += 1;
-                free.1 - 1
-            })
-        })
-    })?;
+    let number = match here(|here| here.number) {
+        Some(number) => number,
+        None => {
+            END.expect()?;
+            let number = next_number();
+            here(|here| here.number = Some(number));
+            number
+        }
+    };
     if number >= Holder::THREADS_MAX {
         let what = format!("at most {} threads of a node use mutexes at a time", Holder::THREADS_MAX);
         return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("let threads end, or use fewer"));
@@ -115,27 +134,25 @@ pub fn me(node: &Node) -> Result<Holder> {
 }
 
 /// The calling thread holds this mutex from now on.
-pub fn add(named: &Arc<Named>, by: HeldBy) -> Result<()> {
+pub fn add(named: &Arc<Named>, by: HeldBy) {
     let of_jobs_left = here(|here| {
         // What it held when its node left the job has been told to the others, and keeps that job's memory here.
         let of_jobs_left: Vec<_> = here.held.extract_if(.., |held| held.named.node().is_left()).collect();
         here.held.push(Held { named: named.clone(), by });
         of_jobs_left
-    })?;
+    });
     // Dropped here, as below.
     drop(of_jobs_left);
-    Ok(())
 }
 
 /// The calling thread does not hold this mutex any more.
-pub fn remove(named: &Named) -> Result<()> {
-    let removed = here(|here| here.place_of(named).map(|place| here.held.swap_remove(place)))?;
+pub fn remove(named: &Named) {
+    let removed = here(|here| here.place_of(named).map(|place| here.held.swap_remove(place)));
     // Dropped here, as the last user may look for a thread-local of its own.
     drop(removed);
-    Ok(())
 }
 
 /// By whom the calling thread holds this mutex; `None` if it does not.
-pub fn held_by(named: &Named) -> Result<Option<HeldBy>> {
+pub fn held_by(named: &Named) -> Option<HeldBy> {
     here(|here| here.place_of(named).map(|place| here.held[place].by))
 }

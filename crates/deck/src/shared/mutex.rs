@@ -232,7 +232,7 @@ impl Mutex {
             return Err(invalid("this thread does not hold the mutex")
                 .with_remedy("lock it first; only the thread that has locked it unlocks it, once"));
         }
-        if held::held_by(&self.named)? == Some(HeldBy::Guard) {
+        if held::held_by(&self.named) == Some(HeldBy::Guard) {
             return Err(
                 invalid("a guard of this thread holds the mutex").with_remedy("drop the guard, or wait with it")
             );
@@ -259,7 +259,7 @@ impl Mutex {
     fn let_go(&self, me: Holder, left: Left) {
         let lock = Lock::new(self.named.words());
         // First: between the two a thread that ends would unlock for somebody else.
-        let _ = held::remove(&self.named);
+        held::remove(&self.named);
         let _ = match left {
             Left::Whole => lock.release(me),
             Left::ByPanic => lock.abandon(me),
@@ -303,12 +303,13 @@ impl Mutex {
         deck_sync::point("mutex/taken");
         // A node that has begun to leave keeps nothing. One that has been given up is gone, for this very thread too:
         // it may have taken what its own node's threads have left, and so may others.
-        self.named.check().and_then(|()| held::add(&self.named, by)).inspect_err(|_| {
+        self.named.check().inspect_err(|_| {
             let _ = match taken {
                 Taken::Clean => lock.release(me),
                 Taken::FromDead(dead) => lock.pass_on(me, dead),
             };
         })?;
+        held::add(&self.named, by);
         Ok(taken)
     }
 

@@ -78,6 +78,9 @@ impl Membership {
         lock(&self.peers).clear();
         lock(&self.hosted).take();
         lock(&self.listener).take();
+        if let Some(sweep) = self.after_leaving.get() {
+            sweep();
+        }
     }
 
     /// Buffers of others that this process holds stay theirs until it ends.

@@ -1,0 +1,95 @@
+//! What is done when all of a thread has ended, its thread-local values included.
+//!
+//! Whoever cleans up may use DECK still: destructors of thread-local values in their thread, and handlers of `exit` and
+//! destructors of static objects in the thread that ends the process, which has destroyed its thread-local values
+//! before them. So what a thread has of DECK and needs there is not dropped like those. The keys of the system's
+//! threads come after them, once more if their own destructors use what was ended already; and `exit` leaves them
+//! alone, as the process ends with all it has.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::{Error, ErrorKind, Result, stay_loaded};
+
+/// What is done at the end of each thread that expects it.
+pub struct ThreadEnd {
+    /// None if there was none to be had.
+    key: OnceLock<Option<libc::pthread_key_t>>,
+    act: fn(),
+}
+
+impl ThreadEnd {
+    /// Nobody expects it yet. `act` must not panic.
+    pub const fn new(act: fn()) -> ThreadEnd {
+        ThreadEnd { key: OnceLock::new(), act }
+    }
+
+    /// It comes at the end of the calling thread, however often this is called. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`].
+    pub fn expect(&'static self) -> Result<()> {
+        let make = || {
+            stay_loaded();
+            let mut key = 0;
+            // SAFETY: a place for the key; `ended` stays loaded, and takes what `expect` gives.
+            (unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0).then_some(key)
+        };
+        let is_set = |key: &libc::pthread_key_t| {
+            // SAFETY: a key that was made and is never deleted.
+            unsafe { libc::pthread_setspecific(*key, ptr::from_ref(self).cast()) == 0 }
+        };
+        match self.key.get_or_init(make).as_ref().filter(|key| is_set(key)) {
+            Some(_) => Ok(()),
+            None => Err(Error::new(ErrorKind::NoMemory, "noting what is to be done at the end of a thread")
+                .with_remedy("let the program use fewer keys of threads (pthread_key_create), or less memory")),
+        }
+    }
+}
+
+/// Called by the system's library at the end of a thread, with what was set for its key.
+unsafe extern "C" fn ended(end: *mut c_void) {
+    // SAFETY: `expect` has set it, to one that lives for ever.
+    let end: &'static ThreadEnd = unsafe { &*end.cast() };
+    (end.act)();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Mutex;
+    use std::thread;
+
+    use super::*;
+    use crate::locks::lock;
+
+    static SEEN: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    static END: ThreadEnd = ThreadEnd::new(|| lock(&SEEN).push("end"));
+
+    struct Late;
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            lock(&SEEN).push("thread-local");
+            END.expect().unwrap();
+        }
+    }
+
+    #[test]
+    fn it_comes_after_thread_local_values_once_and_only_where_it_is_expected() {
+        thread_local! {
+            static LATE: Late = const { Late };
+            static OTHER: Cell<u32> = const { Cell::new(0) };
+        }
+        thread::spawn(|| OTHER.set(1)).join().unwrap();
+        assert!(lock(&SEEN).is_empty());
+        let expects = || {
+            END.expect().unwrap();
+            LATE.with(|_| ());
+            END.expect().unwrap();
+        };
+        thread::spawn(expects).join().unwrap();
+        assert_eq!(*lock(&SEEN), ["thread-local", "end"]);
+    }
+}
