@@ -2,6 +2,7 @@
 //! stopped.
 
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Instant;
 
 use deck_testkit::see::{self, cycle, nodes_of, said, told, waits};
 use deck_testkit::{Job, join_group};
@@ -265,6 +266,40 @@ fn a_mutex_that_is_free_is_told_as_free() {
     stopped.go_on();
     stopped.answer("w").unwrap().words();
     drop((stopped, other));
+    job.end();
+}
+
+/// It is the turn of one that is stopped: the others see the mutex free and do not take it, until one takes the turn.
+#[test]
+fn a_wait_for_a_mutex_has_begun_when_it_began_whoever_gets_it_meanwhile() {
+    let job = Job::launched(program());
+    let [holder, stopped, others] = job.nodes();
+    holder.ask_in("w", "lock m 1000").words();
+    stopped.tell("w", "lock m 40000");
+    waits(job.name(), 1);
+    stopped.stop();
+    ["one", "other"].into_iter().for_each(|lane| others.tell(lane, "lock m 40000"));
+    let (mut before, looked) = (waits(job.name(), 3), Instant::now());
+    holder.ask_in("w", "unlock m").words();
+    while see::told("ls", job.name())["things"][0]["state"] != "held by node 2" {}
+    // Who has not got it may be awake just now.
+    let (elapsed, mut after) = loop {
+        let (elapsed, told) = (looked.elapsed().as_secs_f64(), told("why", job.name()));
+        if told["waits"].as_array().unwrap().len() == 2 {
+            break (elapsed, told);
+        }
+    };
+    let after = after["waits"][1].take();
+    let is_it = |wait: &&mut Value| wait["thread"] == after["thread"];
+    let before = before["waits"].as_array_mut().unwrap().iter_mut().find(is_it).unwrap().take();
+    let [since, left] = ["since_seconds", "left_seconds"].map(|key| {
+        let [before, after] = [&before, &after].map(|wait| wait[key].as_f64().unwrap());
+        after - before
+    });
+    // They are told in milliseconds.
+    assert!(since > elapsed - 0.002 && (since + left).abs() < 0.004, "{elapsed} s between {before} and {after}");
+    stopped.go_on();
+    drop((holder, stopped, others));
     job.end();
 }
 
