@@ -1,6 +1,7 @@
 //! `deck why`: what is told of jobs whose threads wait for messages, semaphores and locks, and of those that are
 //! stopped.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Instant;
 
@@ -246,6 +247,30 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
     helper.post("b", 0, 1, 100);
     [&one, &other].into_iter().for_each(|node| drop(node.answer("w").unwrap().words()));
     drop((one, other, helper));
+    job.end();
+}
+
+/// Of the second two, one waits for what a node could do that is still to come.
+#[test]
+fn who_waits_for_the_end_of_a_thread_waits_for_that_one() {
+    let job = Job::launched(program());
+    let [node] = job.nodes();
+    node.mailbox("box");
+    let join = |lane, what, goal, count| {
+        node.tell(lane, what);
+        let told = waits(job.name(), count);
+        let all = told["waits"].as_array().unwrap();
+        let joined = &all.iter().find(|wait| wait["for"] == goal).unwrap()["thread"];
+        let is_for_it = |wait: &&Value| wait["for"] == "join" && wait["on"] == json!([{ "node": 0, "thread": joined }]);
+        assert_eq!(all.iter().filter(is_for_it).count(), 1, "{goal}: {told}");
+        told
+    };
+    let told = join("one", "join take permits 40000", "semaphore", 2);
+    let in_cycle = BTreeSet::from_iter(cycle(&told, 0));
+    assert_eq!(in_cycle, ["join", "semaphore"].map(|goal| (0, goal.to_owned())).into(), "{told}");
+    let told = join("other", "join retrieve box 40000", "retrieve", 4);
+    assert_eq!(told["cycles"], Value::Array(vec![]), "{told}");
+    drop(node);
     job.end();
 }
 
