@@ -2,9 +2,12 @@
 //! stopped.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Instant;
 
+use deck_sync::Service;
 use deck_testkit::see::{self, cycle, nodes_of, said, told, waits};
 use deck_testkit::{Job, join_group};
 use serde_json::{Value, json};
@@ -248,6 +251,23 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
     [&one, &other].into_iter().for_each(|node| drop(node.answer("w").unwrap().words()));
     drop((one, other, helper));
     job.end();
+}
+
+/// Its threads, which have no names of their own, are called so too.
+#[test]
+fn the_threads_of_a_program_that_is_called_like_one_of_decks_own_are_told() {
+    let folder = std::env::temp_dir().join(format!("deck-why-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    let called = folder.join(Path::new(Service::Broker.name()).file_name().unwrap());
+    symlink(program(), &called).expect("a link");
+    let job = Job::launched(called.to_str().expect("a plain path"));
+    let [node] = job.nodes();
+    node.tell("w", "take permits 40000");
+    let told = waits(job.name(), 1);
+    assert_eq!(told["waits"][0]["thread_name"], called.file_name().unwrap().to_str().unwrap(), "{told}");
+    drop(node);
+    job.end();
+    std::fs::remove_dir_all(folder).expect("it was made here");
 }
 
 /// Of the second two, one waits for what a node could do that is still to come.
