@@ -14,7 +14,7 @@ use std::thread::ThreadId;
 
 use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
-use deck_sync::{About, Ending, Ends, Goal, rest_while, stack_bytes};
+use deck_sync::{About, Ending, Ends, rest_while, stack_bytes};
 
 use crate::error::{DECK_OK, answer, answer_uncancelled, invalid, prepare};
 use crate::handle::{Kind, Object, Table};
@@ -81,11 +81,12 @@ impl Thread {
         Ok(Thread(unsafe { thread.assume_init() }))
     }
 
-    /// Waits for its end, and gives what it has returned or exited with.
-    fn join(self) -> Result<*mut c_void> {
+    /// Waits for its end, which is what those who look on are told it is `about`, and gives what it has returned or
+    /// exited with.
+    fn join(self, about: &About<'_>) -> Result<*mut c_void> {
         let mut result = ptr::null_mut();
         // SAFETY: it was neither joined nor detached here before, and is not from now on; `result` may be written.
-        let refused = rest_while(&About::new(Goal::Join, ""), || unsafe { libc::pthread_join(self.0, &mut result) });
+        let refused = rest_while(about, || unsafe { libc::pthread_join(self.0, &mut result) });
         mem::forget(self);
         match refused {
             0 => Ok(result),
@@ -128,6 +129,7 @@ fn begin(work: *mut Work) -> (Start, *mut c_void) {
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"deck".as_ptr()) };
     prepare();
     let _ = id.set(std::thread::current().id());
+    ends.0.be_of_this_thread();
     // What the thread has of DECK besides is dropped before.
     ENDS.with(|own| own.set(Some(ends)));
     let _ = tell.send(Canceller::of_this_thread());
@@ -181,7 +183,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
             *place() = Some(joined);
             return Err(cancelled);
         }
-        let returned = joined.join();
+        let returned = joined.join(&pin.ending.about());
         pin.remove();
         let returned = returned?;
         if !result.is_null() {

@@ -47,7 +47,7 @@ fn thread_of(node: u32) -> Holder {
 fn take(of: &Protected, me: Holder, since: Option<u64>, is_live: &dyn Fn(NodeId) -> bool) -> Taken {
     let crowd: Arc<dyn Crowd> = Arc::new(Calm);
     let since = since.map(|ms| Since::at_ns(ms << 20));
-    let mut taking = Taking { lock: of.lock(), me, since, patient_with: None, is_live };
+    let mut taking = Taking { lock: of.lock(), me, since, patient_with: None, is_live, about: None };
     loop {
         match wait(&mut taking, &[of.lock().freed()], &crowd, Deadline::NEVER).unwrap() {
             Outcome::Taken(taken) => return taken,

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use deck_sync::{About, Ending, Ends, Error, ErrorKind, Goal, Result, stack_bytes};
+use deck_sync::{Ending, Ends, Error, ErrorKind, Result, stack_bytes};
 
 pub use deck_sync::Canceller;
 
@@ -38,6 +38,7 @@ impl<T: Send + 'static> Thread<T> {
             .name("deck".into())
             .stack_size(stack_bytes())
             .spawn(move || {
+                ends.0.be_of_this_thread();
                 let _ends = ends;
                 let _ = tell.send(Canceller::of_this_thread());
                 run()
@@ -65,7 +66,7 @@ impl<T: Send + 'static> Thread<T> {
     #[doc(alias = "deck_thread_join")]
     pub fn join(self) -> std::thread::Result<T> {
         // Others may spin meanwhile.
-        deck_sync::rest_while(&About::new(Goal::Join, ""), || self.handle.join())
+        deck_sync::rest_while(&self.end.about(), || self.handle.join())
     }
 
     /// Its present or next DECK wait ends with `Cancelled`. Never blocks.

@@ -63,7 +63,7 @@ goals! {
     /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase,
     /// index, kind; two words about pieces that flow, or zeros.
     Collective = 15 "collective";
-    /// The end of a thread of its own node.
+    /// The end of a thread of its own node. Facts: that thread, as the system numbers threads; 0 if it is not known.
     Join = 16 "join";
     /// Another thread that joins or leaves a group, which takes no longer than a few stores. Facts: owner and offset of
     /// the board.

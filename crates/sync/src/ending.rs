@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::atomic::{AtomicBool, Ordering};
+use crate::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{About, Deadline, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
 
 /// Whether a thread has run all of its own.
@@ -11,6 +11,8 @@ use crate::{About, Deadline, Event, Goal, Result, Waiting, crowd_of_this_thread,
 pub struct Ending {
     is_there: AtomicBool,
     changed: Event,
+    /// That thread, as the system numbers threads; 0 before it has said so.
+    thread: AtomicU32,
 }
 
 /// Belongs to the thread, which drops it last, also when it panics: that is its end.
@@ -35,11 +37,22 @@ impl Waiting for Joining<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        Some(About::new(Goal::Join, ""))
+        Some(self.0.about())
     }
 }
 
 impl Ending {
+    /// It is that of the calling thread.
+    pub fn be_of_this_thread(&self) {
+        // Relaxed: one number, for those who look on.
+        self.thread.store(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+    }
+
+    /// What those who look on are told of a wait for it.
+    pub fn about(&self) -> About<'static> {
+        About::new(Goal::Join, "").with([u64::from(self.thread.load(Ordering::Relaxed))])
+    }
+
     /// Waits for it. Blocks until the deadline.
     ///
     /// # Errors

@@ -34,14 +34,15 @@ impl Service {
     pub const ALL: [Service; 5] =
         [Service::Control, Service::Broker, Service::Watcher, Service::Memory, Service::Sleeper];
 
-    /// The name of its thread: at most 15 bytes, as the kernel cuts what is longer.
+    /// The name of its thread: at most 15 bytes, as the kernel cuts what is longer. With a slash, as the kernel's own
+    /// threads have it: no program is called so, and threads that have no name of their own are called as their program.
     pub const fn name(self) -> &'static str {
         match self {
-            Service::Control => "deck-control",
-            Service::Broker => "deck-broker",
-            Service::Watcher => "deck-watcher",
-            Service::Memory => "deck-memory",
-            Service::Sleeper => "deck-sleeper",
+            Service::Control => "deck/control",
+            Service::Broker => "deck/broker",
+            Service::Watcher => "deck/watcher",
+            Service::Memory => "deck/memory",
+            Service::Sleeper => "deck/sleeper",
         }
     }
 
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn a_service_is_known_by_the_name_of_its_thread() {
         for service in Service::ALL {
-            assert!(service.name().len() <= 15, "{service:?}");
+            assert!(service.name().len() <= 15 && service.name().contains('/'), "{service:?}");
             let known = service.start(|| {
                 assert!(std::thread::current().name().is_some_and(Service::is_named));
             });

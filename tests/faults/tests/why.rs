@@ -1,8 +1,13 @@
 //! `deck why`: what is told of jobs whose threads wait for messages, semaphores and locks, and of those that are
 //! stopped.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Instant;
 
+use deck_sync::Service;
 use deck_testkit::see::{self, cycle, nodes_of, said, told, waits};
 use deck_testkit::{Job, join_group};
 use serde_json::{Value, json};
@@ -248,6 +253,47 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
     job.end();
 }
 
+/// Its threads, which have no names of their own, are called so too.
+#[test]
+fn the_threads_of_a_program_that_is_called_like_one_of_decks_own_are_told() {
+    let folder = std::env::temp_dir().join(format!("deck-why-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    let called = folder.join(Path::new(Service::Broker.name()).file_name().unwrap());
+    symlink(program(), &called).expect("a link");
+    let job = Job::launched(called.to_str().expect("a plain path"));
+    let [node] = job.nodes();
+    node.tell("w", "take permits 40000");
+    let told = waits(job.name(), 1);
+    assert_eq!(told["waits"][0]["thread_name"], called.file_name().unwrap().to_str().unwrap(), "{told}");
+    drop(node);
+    job.end();
+    std::fs::remove_dir_all(folder).expect("it was made here");
+}
+
+/// Of the second two, one waits for what a node could do that is still to come.
+#[test]
+fn who_waits_for_the_end_of_a_thread_waits_for_that_one() {
+    let job = Job::launched(program());
+    let [node] = job.nodes();
+    node.mailbox("box");
+    let join = |lane, what, goal, count| {
+        node.tell(lane, what);
+        let told = waits(job.name(), count);
+        let all = told["waits"].as_array().unwrap();
+        let joined = &all.iter().find(|wait| wait["for"] == goal).unwrap()["thread"];
+        let is_for_it = |wait: &&Value| wait["for"] == "join" && wait["on"] == json!([{ "node": 0, "thread": joined }]);
+        assert_eq!(all.iter().filter(is_for_it).count(), 1, "{goal}: {told}");
+        told
+    };
+    let told = join("one", "join take permits 40000", "semaphore", 2);
+    let in_cycle = BTreeSet::from_iter(cycle(&told, 0));
+    assert_eq!(in_cycle, ["join", "semaphore"].map(|goal| (0, goal.to_owned())).into(), "{told}");
+    let told = join("other", "join retrieve box 40000", "retrieve", 4);
+    assert_eq!(told["cycles"], Value::Array(vec![]), "{told}");
+    drop(node);
+    job.end();
+}
+
 #[test]
 fn a_mutex_that_is_free_is_told_as_free() {
     let job = Job::launched(program());
@@ -265,6 +311,40 @@ fn a_mutex_that_is_free_is_told_as_free() {
     stopped.go_on();
     stopped.answer("w").unwrap().words();
     drop((stopped, other));
+    job.end();
+}
+
+/// It is the turn of one that is stopped: the others see the mutex free and do not take it, until one takes the turn.
+#[test]
+fn a_wait_for_a_mutex_has_begun_when_it_began_whoever_gets_it_meanwhile() {
+    let job = Job::launched(program());
+    let [holder, stopped, others] = job.nodes();
+    holder.ask_in("w", "lock m 1000").words();
+    stopped.tell("w", "lock m 40000");
+    waits(job.name(), 1);
+    stopped.stop();
+    ["one", "other"].into_iter().for_each(|lane| others.tell(lane, "lock m 40000"));
+    let (mut before, looked) = (waits(job.name(), 3), Instant::now());
+    holder.ask_in("w", "unlock m").words();
+    while see::told("ls", job.name())["things"][0]["state"] != "held by node 2" {}
+    // Who has not got it may be awake just now.
+    let (elapsed, mut after) = loop {
+        let (elapsed, told) = (looked.elapsed().as_secs_f64(), told("why", job.name()));
+        if told["waits"].as_array().unwrap().len() == 2 {
+            break (elapsed, told);
+        }
+    };
+    let after = after["waits"][1].take();
+    let is_it = |wait: &&mut Value| wait["thread"] == after["thread"];
+    let before = before["waits"].as_array_mut().unwrap().iter_mut().find(is_it).unwrap().take();
+    let [since, left] = ["since_seconds", "left_seconds"].map(|key| {
+        let [before, after] = [&before, &after].map(|wait| wait[key].as_f64().unwrap());
+        after - before
+    });
+    // They are told in milliseconds.
+    assert!(since > elapsed - 0.002 && (since + left).abs() < 0.004, "{elapsed} s between {before} and {after}");
+    stopped.go_on();
+    drop((holder, stopped, others));
     job.end();
 }
 

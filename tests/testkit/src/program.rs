@@ -22,6 +22,7 @@
 //! | `leave` | leaves the job |
 //! | `join-group`, `leave-group`, `collective` ... | see the `groups` module |
 //! | `course ...` | see the `course` module |
+//! | `join COMMAND ...` | does that in a thread of its own, and waits for its end |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -35,7 +36,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId};
+use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId, Thread};
 use deck_sync::locks::lock;
 
 use crate::answer::{Answer, Failure};
@@ -138,7 +139,7 @@ impl Program {
         sender
     }
 
-    fn obey(&self, command: &str, note: &dyn Fn(String)) -> Outcome {
+    fn obey(self: &Arc<Program>, command: &str, note: &dyn Fn(String)) -> Outcome {
         let mut words = Words(command.split_whitespace());
         match words.next()? {
             "mailbox" => self.mailbox(&mut words),
@@ -182,6 +183,12 @@ impl Program {
             "leave" => {
                 self.node.clone().leave()?;
                 Ok(String::new())
+            }
+            "join" => {
+                let command = words.0.collect::<Vec<_>>().join(" ");
+                let program = self.clone();
+                let thread = Thread::spawn(move || program.obey(&command, &|_| ()))?;
+                thread.join().unwrap_or_else(|_| Err(Failure::finding("it panicked")))
             }
             "sh" => {
                 let text = command.split_once(' ').map_or("", |(_, text)| text);

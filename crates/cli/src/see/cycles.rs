@@ -120,16 +120,23 @@ impl Others {
     }
 }
 
-/// Whether the end of `wait`, whose thread is one that `whom` means, could help `from`. Who waits for the end of a
-/// thread is no help to anybody, nor who has come to the same barrier or joined the same group.
+/// Whether the end of `wait`, whose thread is one that `whom` means, could help `from`. Who has come to the same
+/// barrier, or joined the same group, is no help.
 fn helps(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     let has_come =
         matches!(from.goal, Goal::Barrier | Goal::Group) && wait.is_for_the_same_as(from) && !wait.is_passing;
     match whom {
-        Whom::Node(_) | Whom::Owner(_) => !has_come && wait.goal != Goal::Join && wait.whose() != from.whose(),
+        Whom::Node(_) | Whom::Owner(_) => !has_come && wait.whose() != from.whose(),
         Whom::Thread(..) => true,
         Whom::Runner(_) | Whom::Control(_) => false,
     }
+}
+
+/// Whether a step from one wait to another tells more than that they are in the same trouble: `to` is not for the same
+/// thing, and does not wait for the end of a thread, which goes on first, unless it is its very thread that is needed.
+fn is_plain_step(from: &Wait, to: &Wait) -> bool {
+    let is_needed = || from.on.contains(&Whom::Thread(to.node, to.thread));
+    !to.is_for_the_same_as(from) && (to.goal != Goal::Join || is_needed())
 }
 
 /// Some of the waits of a job, which are in the order of their nodes and threads.
@@ -262,7 +269,8 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let mut cycles = Vec::new();
     // Those of a component's cycles are the same.
     let mut known: BTreeMap<usize, (Vec<(NodeId, u32)>, bool)> = BTreeMap::new();
-    // Where threads that wait for the same thing could go on if another wait ended, that one is in a cycle of its own.
+    // Where threads that wait for the same thing, or for the end of others, could go on if another wait ended, that one
+    // is in a cycle of its own.
     let mut with_others: BTreeSet<usize> = BTreeSet::new();
     let firsts = || left.among.which.iter().copied();
     for (first, is_plain) in firsts().map(|first| (first, true)).chain(firsts().map(|first| (first, false))) {
@@ -270,7 +278,7 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
         if told.contains(&first) || !is_plain && with_others.contains(&component) {
             continue;
         }
-        let which = |from: &Wait, to: &Wait| !is_plain || !to.is_for_the_same_as(from);
+        let which = |from: &Wait, to: &Wait| !is_plain || is_plain_step(from, to);
         let Some(way) = left.way_back(first, which) else { continue };
         told.extend(way.iter().copied());
         if is_plain {

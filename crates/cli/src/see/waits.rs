@@ -232,7 +232,8 @@ impl Known<'_> {
                     || self.job.nodes.iter().any(is_gone)
                     || mailboxes(told).any(|id| self.may_have_messages(id))
             }
-            // Who holds the one, and who is absent from the others, is known.
+            // Which thread is to end, who holds the one, and who is absent from the others is known.
+            Goal::Join => told.facts[0] == 0,
             Goal::Mutex | Goal::Group | Goal::Collective => false,
             Goal::Barrier => self.barriers.get(&told.name).is_none_or(|barrier| !barrier.are_of_this_round),
             _ => true,
@@ -286,7 +287,14 @@ impl Known<'_> {
                 let to = self.posters.iter().filter(|(_, posters)| posters.contains(&wait.node));
                 wait.on = to.filter_map(|(id, _)| MailboxId::from_word(*id)).map(|id| Whom::Node(id.owner)).collect();
             }
-            Goal::Semaphore | Goal::Join => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
+            Goal::Semaphore => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
+            Goal::Join => match u32::try_from(told.facts[0]) {
+                Ok(0) | Err(_) => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
+                Ok(thread) if node.threads.iter().any(|other| other.number == thread) => {
+                    wait.on = BTreeSet::from([Whom::Thread(wait.node, thread)]);
+                }
+                Ok(thread) => wait.note = Some(format!("thread {thread} has ended")),
+            },
             // Also who has not opened it yet.
             Goal::Name | Goal::Condition | Goal::Counter => self.wait_for_anybody(wait),
             Goal::Barrier => {

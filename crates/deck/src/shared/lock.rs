@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use deck_segment::Words;
 use deck_sync::atomic::Ordering;
-use deck_sync::{Event, NodeId, Waiting, barrier};
+use deck_sync::{About, Event, NodeId, Waiting, barrier};
 
 /// Without the lock for so long a waiter asks for the turn.
 pub const STARVING_AFTER: Duration = Duration::from_millis(1);
@@ -263,6 +263,8 @@ pub struct Taking<'a> {
     pub patient_with: Option<Turn>,
     /// Whether a node still runs.
     pub is_live: &'a dyn Fn(NodeId) -> bool,
+    /// What those who look on are told of the whole wait, of which this may be a part.
+    pub about: Option<About<'a>>,
 }
 
 /// How such a wait ended.
@@ -287,6 +289,10 @@ impl Waiting for Taking<'_> {
             (Attempt::Reserved(turn), Some(same)) if turn == same => None,
             _ => Some(Outcome::Changed),
         }
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        self.about
     }
 }
 

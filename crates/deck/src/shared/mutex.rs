@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
-use deck_sync::{Deadline, Interrupted, now_ns};
+use deck_sync::{About, Deadline, Goal, Interrupted, now_ns};
 
 use super::held::{self, HeldBy};
 use super::lock::{Attempt, Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
@@ -320,14 +320,17 @@ impl Mutex {
         deadline: Deadline,
         is_live: &dyn Fn(NodeId) -> bool,
     ) -> Result<Taken, Stopped> {
-        let mut taking = Taking { lock, me, since: None, patient_with: None, is_live };
+        let mut taking = Taking { lock, me, since: None, patient_with: None, is_live, about: None };
         if let Some(Outcome::Taken(taken)) = deck_sync::Waiting::look(&mut taking) {
             return Ok(taken);
         }
         if deadline.is_now() {
             return self.take_from_stopped(lock, me, is_live);
         }
-        let began = Since::at_ns(now_ns());
+        let since_ns = now_ns();
+        let began = Since::at_ns(since_ns);
+        let about = About::new(Goal::Mutex, self.name());
+        taking.about = Some(About { since_ns, until_ns: deadline.at_ns(), ..about });
         let mut until = Deadline::after(STARVING_AFTER).min(deadline);
         loop {
             match self.named.wait(&mut taking, lock.freed(), until) {

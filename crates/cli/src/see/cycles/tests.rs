@@ -172,6 +172,23 @@ fn who_waits_for_the_same_semaphore_is_told_with_who_waits_for_them() {
 }
 
 #[test]
+fn who_waits_for_the_end_of_a_thread_is_told_where_it_is_the_one_that_could_help() {
+    let joins = |node, thread, other| {
+        for_thing(Goal::Join, "", wait(node, thread, &[Whom::Thread(NodeId(node), other)], false))
+    };
+    let waits = [joins(0, 1, 2), wait(0, 2, &[node(0)], false)];
+    assert_eq!(ways(&waits, &Others::default()), [[0, 1]]);
+    assert_eq!(ways(&[joins(0, 1, 2), joins(0, 2, 1)], &Others::default()), [[0, 1]]);
+    // It holds what the other one wants.
+    let waits = [joins(0, 1, 2), wait(0, 2, &[Whom::Thread(NodeId(1), 3)], false)];
+    let holds = wait(1, 3, &[Whom::Thread(NodeId(0), 1)], false);
+    assert_eq!(ways(&[&waits[..], &[holds]].concat(), &Others::default()), [[0, 1, 2]]);
+    // The other one is asked first: this one only waits for it.
+    let waits = [joins(0, 1, 2), wait(0, 2, &[node(1)], false), wait(1, 3, &[node(0)], false)];
+    assert_eq!(ways(&waits, &Others::default()), [[1, 2]]);
+}
+
+#[test]
 fn a_cycle_that_a_guest_could_end_says_so() {
     let waits = [wait(0, 1, &[node(1)], false), wait(1, 2, &[node(0)], false)];
     assert!(!of(&waits, &Others::default())[0].on_guests);
