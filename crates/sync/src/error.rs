@@ -70,6 +70,7 @@ macro_rules! kinds {
             /// What is lost.
             pub fn scope(self) -> Scope { match self { $(ErrorKind::$kind => Scope::$scope,)* } }
             /// A few words for it.
+            #[doc(alias = "deck_strerror")]
             pub fn describe(self) -> &'static str { match self { $(ErrorKind::$kind => $short,)* } }
             /// The same words as C wants them.
             #[doc(hidden)]
@@ -140,6 +141,7 @@ struct Detail {
 /// assert_eq!(error.code(), "D0401");
 /// assert!(error.to_string().contains("node 3"));
 /// ```
+#[doc(alias = "deck_last_error")]
 #[derive(Clone)]
 pub struct Error(Arc<Detail>);
 

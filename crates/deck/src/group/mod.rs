@@ -163,8 +163,8 @@ impl Group {
     /// used again, with any size and options, when all members of its last group have left or died; until then joining
     /// waits, as soon as the first of them has. Once all have come there is a group, which nobody ends for want of
     /// time: the first call goes on with meeting the members' nodes, and tells of one that cannot be met in its time.
-    /// Members of more than 16 nodes leave that to the first call in which somebody gives more than 32 bytes. Blocks
-    /// until the deadline.
+    /// Members of more than 16 nodes leave that to the first call in which somebody gives more than 32 bytes, unless
+    /// they joined with [`Completion::Own`]. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;

@@ -30,6 +30,7 @@ const _: () = assert!(GENERATIONS == SegmentLife::GENERATIONS as u64);
 /// Content is the programs' own. Reading and writing is done in words of 8 bytes, so that threads which meet without a
 /// lock read mixed content and no worse; a [`Mutex`](super::Mutex) keeps it whole.
 #[doc(alias = "deck_segment_t")]
+#[doc(alias = "deck_segment_close")]
 pub struct Segment {
     memory: Arc<Memory>,
     bytes: usize,
@@ -126,8 +127,10 @@ impl Segment {
     /// [`ErrorKind::Exists`], naming a node, while anybody has a segment of that name open, or is creating it;
     /// [`ErrorKind::Invalid`] for an impossible name or size, or a home that the job does not expect;
     /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if the
-    /// home is gone; [`ErrorKind::Timeout`], saying if the home is frozen; [`ErrorKind::Cancelled`];
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// home is gone; [`ErrorKind::Timeout`], saying if the home is frozen, or naming a node that is stopped while it
+    /// opens something; [`ErrorKind::System`] if this process has no descriptor left for it; [`ErrorKind::Corrupt`]
+    /// naming a home that passed something else; [`ErrorKind::Cancelled`]; [`ErrorKind::NotInitialized`] after leaving
+    /// and in a forked child.
     #[doc(alias = "deck_segment_create")]
     pub fn create(node: &Node, name: &str, bytes: usize, home: Option<NodeId>) -> Result<Segment> {
         node.check()?;
@@ -257,6 +260,7 @@ impl Segment {
     }
 
     /// The node whose memory it is.
+    #[doc(alias = "deck_segment_home")]
     pub fn home(&self) -> NodeId {
         self.home
     }
