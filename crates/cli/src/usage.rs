@@ -107,7 +107,7 @@ enum Subcommands {
         /// Measure at these points only, see below; K and M mean 2^10 and 2^20
         #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = point)]
         at: Option<Vec<usize>>,
-        /// Measure each point for so long, all repetitions together [default: see below]
+        /// Measure each point for so long, all repetitions together: 0.001 to 3600 [default: see below]
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time: Option<Duration>,
     },
