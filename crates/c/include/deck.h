@@ -87,8 +87,7 @@ enum {
   DECK_E_NOT_INITIALIZED = -501  /* before deck_init, after deck_done, or in a forked child */
 };
 
-/* Waits without a time limit. */
-enum { DECK_FOREVER = -1 };
+enum { DECK_FOREVER = -1 };      /* waits without a time limit */
 
 /* A few words for a code. Never NULL, also for a number that is no code. The text is constant. */
 const char *deck_strerror(int code);
@@ -473,7 +472,8 @@ int deck_group_join_with(deck_group_t **g, const char *name, int size, int index
 int deck_group_index(const deck_group_t *g);
 int deck_group_size(const deck_group_t *g);
 
-/* Leaves the group and frees g. Members whose calls need this one get DECK_E_CLOSED. Waits a second at most. */
+/* Leaves the group and frees g; its requests can only be destroyed then (DECK_E_CLOSED). Members whose calls need this one get
+   DECK_E_CLOSED. Waits a second at most. */
 int deck_group_leave(deck_group_t *g);
 
 /* Waits until all members have come. */
