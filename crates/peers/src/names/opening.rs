@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, Result, point};
@@ -10,10 +9,8 @@ use deck_sync::{Deadline, Error, ErrorKind, Result, point};
 use crate::membership::{Membership, left};
 use crate::names::objects::{Keeps, Object, ObjectKind, Objects};
 use crate::names::one_at_a_time::Inside;
+use crate::names::patience;
 use crate::pledges::Pledge;
-
-/// How long opening waits at most for another node that opens something: some instructions, unless it is stopped.
-const OPENED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often this node has each thing open, by its number.
 #[derive(Debug, Default)]
@@ -56,9 +53,7 @@ impl Membership {
     /// [`ErrorKind::Timeout`] naming that one; [`ErrorKind::NotInitialized`] if this node has left.
     pub fn opening(self: &Arc<Self>, deadline: Deadline) -> Result<Opening<'_>> {
         let pledge = self.pledge().ok_or_else(left)?;
-        let deadline = deadline.max(Deadline::NOW.to_be_answered());
-        let patient = deadline.remaining().map_or(OPENED_WITHIN, |left| left.min(OPENED_WITHIN));
-        let inside = self.objects.opening().enter(self.number, patient).map_err(|node| {
+        let inside = self.objects.opening().enter(self.number, patience(deadline)).map_err(|node| {
             Error::new(ErrorKind::Timeout, "another node is opening something with a name and does not go on")
                 .with_peer(node)
                 .with_remedy("it is stopped or kept from running: let it continue, or end it")
