@@ -9,6 +9,7 @@ use deck::observe;
 use deck::shared::{Barrier, Condition, Counter, Mutex, Segment};
 use deck::{ErrorKind, Node};
 use deck_peers::{Object, ObjectKind, OpenObject};
+use deck_sync::Deadline;
 use deck_sync::atomic::Ordering;
 use libfuzzer_sys::fuzz_target;
 
@@ -28,7 +29,7 @@ struct Things {
 
 static THINGS: LazyLock<Things> = LazyLock::new(|| {
     let node = Node::join().expect("a job of its own");
-    let turn = node.membership().opening().expect("nobody else opens anything");
+    let turn = node.membership().opening(Deadline::NEVER).expect("nobody else opens anything");
     let segment = turn.open(turn.enter(ObjectKind::Segment, NAME, |_, _| true).expect("there is room"));
     drop(turn);
     Things {

@@ -4,6 +4,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use deck_peers::{MailboxId, NODES_MAX, Names, ObjectKind, Objects, Table};
 use deck_segment::{Seat, Words};
@@ -26,7 +27,7 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
     let table = Table::create("fuzz", 3).expect("there is memory");
     let [(owner, seat), (_, other)] = [1, 2].map(|process| table.seat_node(process, false).expect("there is room"));
     let owner = MailboxId { owner, index: 1, generation: 1 };
-    Names::new(&table).claim(NAME, owner, seat).expect("nobody has it");
+    Names::new(&table).claim(NAME, owner, seat, Duration::ZERO).expect("nobody has it");
     Objects::new(&table).enter(ObjectKind::Mutex, NAME, other, |_, _| true).expect("there is room");
     let count = table.segment().bytes() / 8;
     let words = Words::in_segment(table.segment(), 0, count).expect("all of it");

@@ -43,8 +43,8 @@ pub struct Arguments {
     common: Common,
 }
 
-const THREADS: &str =
-    "Computing threads of this node, each with a POV-Ray [default: two for each core of its share of the host's]";
+const THREADS: &str = "Computing threads of this node, at most 1024, each with a POV-Ray [default: two for each core of its \
+                       share of the host's]";
 
 /// How files end that scenes are made of.
 const SOURCES: [&str; 3] = ["pov", "inc", "ini"];

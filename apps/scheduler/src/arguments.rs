@@ -21,10 +21,10 @@ pub struct Arguments {
     /// The node in whose memory each queue lies
     #[arg(long, value_name = "q0=N,q1=N,q2=N", default_value = "q0=0,q1=0,q2=0", value_parser = place)]
     place: [u32; QUEUES],
-    /// Tasks of each producer, a multiple of 6
+    /// Tasks of each producer, a multiple of 6, at most 16777212
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = tasks)]
     tasks: u64,
-    /// Tasks that a queue holds
+    /// Tasks that a queue holds, 1 to 65536
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=1 << 16))]
     slots: u32,
     /// Nodes that take part; the same number for each, when several are started by hand [default: those of `deck run`]

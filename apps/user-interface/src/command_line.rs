@@ -113,7 +113,7 @@ pub fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Re
 /// Options of every program that calculates a picture.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Common {
-    /// Computing threads of this node [default: its share of the host's cores]
+    /// Computing threads of this node, at most 1024 [default: its share of the host's cores]
     #[arg(long, value_name = "T", value_parser = whole::<u32>(1..=1024))]
     pub threads: Option<u32>,
     /// Show the picture as it comes about in a browser at this port of the loopback address; 0 takes a free one

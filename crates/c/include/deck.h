@@ -17,21 +17,24 @@
  *
  * What holds for every call
  *
- * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the
- *            whole story. A failed call leaves its objects, and all results but a collective's `out`, as they were.
- * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of
- *            another kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has
- *            been used again. Such mistakes never crash, and never reach another object.
+ * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the whole story. A
+ *            failed call leaves its objects, and all results but a collective's `out`, as they were. Calls name their codes,
+ *            but not these: DECK_E_NOMEM and DECK_E_SYSTEM of what makes, opens, joins, clones or posts, DECK_E_CORRUPT of what
+ *            reads what another node wrote, DECK_E_TIMEOUT of what opens by name (another node is stopped in there).
+ * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of another
+ *            kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has been used again. Such
+ *            mistakes never crash, and never reach another object.
  * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: wait for nobody), or milliseconds; below -1 it is DECK_E_INVALID.
  *            What a live node has and must give, such as a ring for a clone, a try waits for: far less than the 20 ms allowed.
- *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back. Calls without a timeout end
- *            within DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done. Every
- *            wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED when what it waits in is
- *            destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
+ *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back. Calls without a timeout end within
+ *            DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done, and what waits for a
+ *            node that is stopped in the same call: a second or two. Every wait ends early with DECK_E_CANCELLED after
+ *            deck_cancel, with DECK_E_CLOSED when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it
+ *            needs dies.
  * Threads    Every call may be made from any thread, also from one that DECK did not start or that is ending (in handlers of
  *            exit, destructors of thread-local and static objects), but not in a signal handler; none is a cancellation
- *            point, and none may be cancelled asynchronously (pthread_cancel). Mail boxes, semaphores and threads may be used
- *            by several threads at once. A message is used by one thread at a time; a second one gets DECK_E_INVALID.
+ *            point, and none may be cancelled asynchronously (pthread_cancel). A message, a group or a request is used by one
+ *            thread at a time, and a second one gets DECK_E_INVALID; all else by several at once.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
  *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child). Objects
  *            end with deck_done: from then on handles can only be destroyed (threads: joined), and keep descriptors and
@@ -64,9 +67,9 @@ enum {
   DECK_E_INVALID = -101,         /* an argument that no call accepts; deck_last_error() says which */
   DECK_E_TIMEOUT = -102,         /* the time was over first */
   DECK_E_CANCELLED = -103,       /* deck_cancel ended the wait */
-  DECK_E_UNSUPPORTED = -104,     /* not possible here */
-  DECK_E_NOT_FOUND = -105,       /* nothing of that name */
-  DECK_E_ACCESS = -106,          /* no permission: the job belongs to another user */
+  DECK_E_UNSUPPORTED = -104,     /* not possible in this build, or as this process was started */
+  DECK_E_NOT_FOUND = -105,       /* nothing of that name: told by commands, by no call */
+  DECK_E_ACCESS = -106,          /* no permission: the job is another user's, or in another network namespace */
   DECK_E_SYSTEM = -107,          /* the operating system refused something, or a bug in DECK */
 
   DECK_E_TYPE = -201,            /* the next element of the message has another type */
@@ -85,8 +88,7 @@ enum {
   DECK_E_NOT_INITIALIZED = -501  /* before deck_init, after deck_done, or in a forked child */
 };
 
-/* Waits without a time limit. */
-enum { DECK_FOREVER = -1 };
+enum { DECK_FOREVER = -1 };      /* waits without a time limit */
 
 /* A few words for a code. Never NULL, also for a number that is no code. The text is constant. */
 const char *deck_strerror(int code);
@@ -110,11 +112,11 @@ enum {
 };
 
 /* Sends log lines to `write`; NULL: to nobody. Without this call nothing is logged, unless the environment has
-   DECK_LOG=error|warn|info|debug, which writes lines to stderr. `line` has no line end and is valid during the call
-   only; `ctx` is passed through.
-   Threads: `write` is called from any thread, also from several at once and from threads of the library, and may be
-   under way in another thread while this call returns: keep what `ctx` points to until the process ends. `write`
-   must return soon, must not throw, and must not call DECK. */
+   DECK_LOG=error|warn|info|debug, which writes lines to stderr. `line` has no line end and is valid during the call only; `ctx`
+   is passed through.
+   Threads: `write` is called from any thread, also from several at once and from threads of the library, and may be under way
+   in another thread while this call returns: keep what `ctx` points to until the process ends. `write` must return soon, must
+   not throw, and must not call DECK. */
 void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *ctx);
 
 
@@ -126,8 +128,9 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
    DECK_E_INVALID          this process is a node already, or a DECK_ variable of the environment makes no sense
    DECK_E_NOT_INITIALIZED  this process was forked from a node, or has no socket to the `deck run` that it was told of
    DECK_E_UNSUPPORTED      a manager that DECK cannot join started this process as one of several
-   DECK_E_ACCESS           the job belongs to another user
-   DECK_E_TIMEOUT, DECK_E_NOMEM, DECK_E_SYSTEM   the job cannot be reached: never a lonely node instead
+   DECK_E_ACCESS           the job belongs to another user, or runs in another network namespace
+   DECK_E_CORRUPT          the job runs with another version of DECK
+   DECK_E_TIMEOUT, DECK_E_PEER_LOST, DECK_E_NOMEM, DECK_E_SYSTEM   the job cannot be reached: never a lonely node instead
    May be called again after deck_done: the process then joins anew and gets a new number. */
 int deck_init(int *argc, char ***argv);
 
@@ -142,8 +145,7 @@ int deck_done(void);
 /* This node's number, from 0 in order of joining, never reused; or a negative code. Never waits. */
 int deck_node(void);
 
-/* The highest number ever given in the job, plus one; or a negative code. Under `deck run -n N` at least N. Never
-   waits. */
+/* The highest number ever given in the job, plus one; or a negative code. Under `deck run -n N` at least N. Never waits. */
 int deck_numnodes(void);
 
 enum {
@@ -162,9 +164,9 @@ int deck_node_state(int node);
 
 typedef struct deck_thread deck_thread_t;
 
-/* Starts a thread that runs start(arg). `start` returns, or ends by pthread_exit outside of DECK's calls; no C++
-   exception leaves it, and it does not detach itself. *t is a handle to be given to deck_thread_join; it is written before this call returns, which
-   may be after `start` began.
+/* Starts a thread that runs start(arg). `start` returns, or ends by pthread_exit outside of DECK's calls; no C++ exception
+   leaves it, and it does not detach itself. *t is a handle to be given to deck_thread_join; it is written before this call
+   returns, which may be after `start` began.
    DECK_E_SYSTEM, DECK_E_NOMEM  no more threads */
 int deck_thread_create(deck_thread_t **t, void *(*start)(void *), void *arg);
 
@@ -200,16 +202,14 @@ int deck_sem_destroy(deck_sem_t *s);
 
 /* ---- Messages ----------------------------------------------------------------------------------------------------
  *
- * A message is a buffer that the library manages, with typed elements in the order in which they were packed. How
- * many pack calls they came from is not kept: ten packed one by one can be unpacked at once. One thread uses a
- * message at a time.
+ * A message is a buffer that the library manages, with typed elements in the order in which they were packed. How many pack
+ * calls they came from is not kept: ten packed one by one can be unpacked at once. One thread uses a message at a time.
  */
 
 typedef struct deck_msg deck_msg_t;
 typedef struct deck_mbox deck_mbox_t;
 
-/* Types of elements. BYTE is raw, CHAR is text; the sizes of the others are in their names, FLOAT has 4 bytes,
-   DOUBLE 8. */
+/* Types of elements. BYTE is raw, CHAR is text; the sizes of the others are in their names, FLOAT has 4 bytes, DOUBLE 8. */
 typedef enum {
   DECK_BYTE = 1,
   DECK_CHAR = 2,
@@ -238,8 +238,7 @@ int deck_msg_create(deck_msg_t **m, size_t capacity_bytes);
    DECK_E_NOMEM */
 int deck_msg_pack(deck_msg_t *m, deck_type_t type, const void *data, size_t count);
 
-/* Takes the next `count` elements into `data`, which has room for them. Never waits. After a failure nothing is
-   consumed.
+/* Takes the next `count` elements into `data`, which has room for them. Never waits. After a failure nothing is consumed.
    DECK_E_TYPE       the next element has another type
    DECK_E_TRUNCATED  fewer than `count` of this type before an element of another type, or the end
    DECK_E_INVALID    unknown type; data is NULL or lies in the content of m itself
@@ -298,18 +297,16 @@ int deck_msg_destroy(deck_msg_t *m);
 
 /* ---- Mail boxes --------------------------------------------------------------------------------------------------
  *
- * The node that creates a mail box owns it, and only the owner's threads retrieve. If several do, each message goes
- * to exactly one. Threads of any node post, the owner's included. Messages from one thread to one mail box arrive
- * in the order posted. Each sending node has its own budget of messages and bytes in a mail box: a slow one fills
- * only its own.
+ * The node that creates a mail box owns it, and only the owner's threads retrieve. If several do, each message goes to exactly
+ * one. Threads of any node post, the owner's included. Messages from one thread to one mail box arrive in the order posted.
+ * Each sending node has its own budget of messages and bytes in a mail box: a slow one fills only its own.
  */
 
-/* A mail box, possibly with a name by which other nodes clone it; NULL: anonymous, reached only through
-   deck_msg_pack_mbox. The caller destroys it. Blocks for a second at most, if another node was stopped in here with
-   the same name.
+/* A mail box, possibly with a name by which other nodes clone it; NULL: anonymous, reached only through deck_msg_pack_mbox. The
+   caller destroys it. Blocks for a second or two at most, if another node was stopped in here.
    DECK_E_EXISTS   a live mail box of the job has that name
-   DECK_E_INVALID  the name is empty, too long, or not UTF-8
-   DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name
+   DECK_E_INVALID  the name is empty, longer than 96 bytes, or not UTF-8
+   DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name, or makes room for a new name
    DECK_E_NOMEM    here; or the job has 16,384 names of mail boxes and groups at a time */
 int deck_mbox_create(deck_mbox_t **b, const char *name);
 
@@ -333,7 +330,7 @@ int deck_mbox_create_with(deck_mbox_t **b, const char *name, const deck_mbox_opt
 /* A clone of the mail box with that name, to post to it; waits up to timeout_ms until the name exists and its owner is
    reached. The caller destroys it. Of a mail box of this node it is a second handle, which also retrieves.
    DECK_E_TIMEOUT    no such name in that time
-   DECK_E_PEER_LOST  its owner died meanwhile */
+   DECK_E_PEER_LOST  its owner died meanwhile; DECK_E_NOMEM  here or there, or the mail box has 1,280 rings */
 int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
 
 /* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for room,
@@ -350,7 +347,8 @@ int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
    DECK_E_NOMEM      for a message that is copied, or to map the memory in which one lies: it stays, and can be had later
    DECK_E_PEER_LOST  a node that had cloned the mail box died; told once for each, after all that it had posted. Also
                      of one that left, if messages are lost that it had posted on and whose memory cannot be reached
-                     any more; deck_last_error() counts them. Retrieve again. */
+                     any more; deck_last_error() counts them. Retrieve again.
+   DECK_E_CORRUPT    what a node wrote makes no sense: what else it posted here is dropped, its clone closed. Retrieve again. */
 int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Waits up to timeout_ms until one of n mail boxes of this node has something to retrieve (a message, or a loss to
@@ -360,10 +358,10 @@ int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int timeout_ms);
 
 /* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is
-   there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds
-   later (a millisecond with more than 120 such mail boxes, some with thousands), by a thread that the first call starts (and more, for so many). It belongs to
-   the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
-   DECK_E_INVALID  b is a clone of another node's mail box */
+   there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds later (a
+   millisecond with more than 120 such mail boxes, some with thousands), by a thread that the first call starts (more, for so
+   many). It belongs to the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
+   DECK_E_INVALID  b is a clone of another node's mail box; DECK_E_SYSTEM  no descriptor or thread is to be had */
 int deck_mbox_fd(deck_mbox_t *b);
 
 /* Counters since the creation of the mail box (owner) or since the clone (clone), of this node. */
@@ -407,13 +405,14 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written.
  * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
- * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
- *            the same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays
- *            as they are. Others may read a copy of a long one from then on, for which the first such end, also of a
- *            try, takes time and memory (100 MB: 50 ms).
+ * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost: the
+ *            same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays as they
+ *            are. Others may read a copy of a long one from then on, for which the first such end, also of a try, takes time
+ *            and memory (100 MB: 50 ms). The same after DECK_E_NOMEM: this node has no memory for what it gives.
  * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
  *            later. What is left to do is to leave.
- * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on.
+ * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on. DECK_E_TOO_LARGE: no
+ *            memory could hold so many elements.
  * Threads    A group is used by one thread at a time; a second one gets DECK_E_INVALID.
  */
 
@@ -473,7 +472,8 @@ int deck_group_join_with(deck_group_t **g, const char *name, int size, int index
 int deck_group_index(const deck_group_t *g);
 int deck_group_size(const deck_group_t *g);
 
-/* Leaves the group and frees g. Members whose calls need this one get DECK_E_CLOSED. Waits a second at most. */
+/* Leaves the group and frees g; its requests can only be destroyed then (DECK_E_CLOSED). Members whose calls need this one get
+   DECK_E_CLOSED. Waits a second at most. */
 int deck_group_leave(deck_group_t *g);
 
 /* Waits until all members have come. */
@@ -658,7 +658,7 @@ int deck_cond_close(deck_cond_t *c);
 typedef struct deck_barrier deck_barrier_t;
 
 /* The barrier `name` for `size` threads of any nodes, created on its first open. The caller closes it.
-   DECK_E_INVALID  it was opened with another size before */
+   DECK_E_INVALID  it was opened with another size before, or size is not 1 to 1,048,576 */
 int deck_barrier_open(deck_barrier_t **b, const char *name, unsigned size);
 
 /* Waits up to timeout_ms until `size` threads have come. After a failure this thread does not count as having come.

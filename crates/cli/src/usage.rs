@@ -39,10 +39,11 @@ enum Subcommands {
     ///
     /// The nodes stay together until the last has ended. The failure of a node ends no other, unless you ask for it.
     /// Ctrl-C ends all, after two seconds or a second Ctrl-C the hard way, and with `deck run` itself everything ends
-    /// that its nodes have started. The first node reads standard input, the others read nothing.
+    /// that its nodes have started. The first process reads standard input, whatever number it gets as a node; the
+    /// others read nothing.
     #[command(override_usage = RUN, after_help = EXAMPLES)]
     Run {
-        /// Number of nodes, at least 1
+        /// Number of nodes, 1 to 256
         #[arg(short = 'n', value_name = "N", value_parser = node_count, allow_negative_numbers = true)]
         nodes: u32,
         /// Name of the job, by which others may join it
@@ -106,7 +107,7 @@ enum Subcommands {
         /// Measure at these points only, see below; K and M mean 2^10 and 2^20
         #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = point)]
         at: Option<Vec<usize>>,
-        /// Measure each point for so long, all repetitions together [default: see below]
+        /// Measure each point for so long, all repetitions together: 0.001 to 3600 [default: see below]
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time: Option<Duration>,
     },
@@ -125,7 +126,8 @@ enum Subcommands {
 
 const EXAMPLES: &str = "\
 Exit status: 0, or that of the first node that failed (128 + signal if it was killed); 130 after Ctrl-C; 2 for a usage \
-error; 1 if the job could not be started. Asked to end by another signal, 128 + that signal.
+error; 1 if the job could not be started, or its output not be passed on; 141 if nobody reads that any more. Asked to \
+end by another signal, 128 + that signal.
 
 Examples:
   deck run -n 4 ./mandelbrot

@@ -101,6 +101,9 @@ impl MailboxClone {
     /// - [`ErrorKind::PeerLost`] naming the owner if it died, [`ErrorKind::Closed`] if the mail box is closed;
     /// - [`ErrorKind::TooLarge`] if it is larger than this node's budget;
     /// - [`ErrorKind::Invalid`] if it is of another job, be it one of which this process was a node before;
+    /// - [`ErrorKind::System`] if the memory of another node, in which it lies, cannot be passed on now: the owner does
+    ///   not read, and there is no descriptor for that to wait with;
+    /// - [`ErrorKind::Corrupt`] naming an owner whose credits make no sense;
     /// - [`ErrorKind::Cancelled`], [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_mbox_post")]
     #[expect(clippy::result_large_err, reason = "a refused message comes back by value, without an allocation")]

@@ -47,4 +47,5 @@ pub use settings::default_timeout;
 pub use thread::{Canceller, Thread};
 
 /// This version of DECK.
+#[doc(alias = "deck_version")]
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -30,9 +30,9 @@ pub use select::select;
 #[doc(alias = "deck_mbox_options_t")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
-    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth more while the owner
-    /// has not given all credits back. With 28 and more, seven messages of up to 8 bytes can have the room of one, and
-    /// each thread that contends with others of its node gets as much room of its own.
+    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth and one more while the
+    /// owner has not given all credits back. With 28 and more, seven messages of up to 8 bytes can have the room of
+    /// one, and each thread that contends with others of its node gets as much room of its own.
     pub messages: u32,
     /// Bytes in flight from one node, counted for messages that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.
@@ -126,7 +126,8 @@ impl Mailbox {
     ///   any more, which are counted; the mail box goes on;
     /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
     /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
-    /// - [`ErrorKind::NoMemory`] if there is none for a copy; the message stays in the mail box.
+    /// - [`ErrorKind::NoMemory`] if there is none for a copy, or no room to map the memory in which a message lies; it
+    ///   stays in the mail box.
     #[doc(alias = "deck_mbox_retrv")]
     pub fn retrieve(&self, timeout: Duration) -> Result<Message> {
         let mut message = Message::empty(&self.node);

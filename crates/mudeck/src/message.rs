@@ -39,6 +39,7 @@ const ADDRESS_BYTES: usize = 16;
 /// # node.leave() }
 /// ```
 #[doc(alias = "deck_msg_t")]
+#[doc(alias = "deck_msg_destroy")]
 pub struct Message {
     pub(crate) parcel: Parcel,
     pub(crate) sender: Option<NodeId>,
@@ -131,7 +132,8 @@ impl Message {
     ///
     /// # Errors
     /// [`ErrorKind::Type`] if the next element has another type, [`ErrorKind::Truncated`] if fewer than `data.len()` of
-    /// this type come before another type or the end. Nothing is consumed then.
+    /// this type come before another type or the end; [`ErrorKind::Corrupt`] naming the sender if what it said of the
+    /// types does not add up. Nothing is consumed then.
     #[doc(alias = "deck_msg_unpack")]
     pub fn unpack<T: Element>(&mut self, data: &mut [T]) -> Result<()> {
         let from = self.take(T::TYPE as u8, size_of_val(data))?;
@@ -233,8 +235,8 @@ impl Message {
     ///
     /// # Errors
     /// [`ErrorKind::Type`] and [`ErrorKind::Truncated`] as for [`Message::unpack`]; [`ErrorKind::Closed`] if the mail
-    /// box is closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]; [`ErrorKind::Corrupt`] if there
-    /// cannot be such a mail box. Nothing is consumed then.
+    /// box is closed; [`ErrorKind::Corrupt`] if there cannot be such a mail box; else as
+    /// [`crate::Node::clone_mailbox`]. Nothing is consumed then.
     #[doc(alias = "deck_msg_unpack_mbox")]
     pub fn unpack_mailbox(&mut self, timeout: Duration) -> Result<MailboxClone> {
         let (from, next) = self.find(MAILBOX, ADDRESS_BYTES)?;

@@ -50,10 +50,15 @@ impl Node {
     /// Blocks at most `DECK_TIMEOUT`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a malformed environment, or while another node of a process that `deck run` started
-    /// has not left; [`ErrorKind::Access`] if the job belongs to another user or network namespace,
-    /// [`ErrorKind::Unsupported`] under a manager that cannot be joined, [`ErrorKind::NoMemory`],
-    /// [`ErrorKind::NotInitialized`] in a forked child.
+    /// - [`ErrorKind::Invalid`] for a malformed environment, or while another node of a process that `deck run` started
+    ///   has not left;
+    /// - [`ErrorKind::NotInitialized`] in a forked child, or without the socket of the `deck run` that the environment
+    ///   tells of;
+    /// - [`ErrorKind::Unsupported`] under a manager that cannot be joined;
+    /// - [`ErrorKind::Access`] if the job belongs to another user or network namespace;
+    /// - [`ErrorKind::Corrupt`] if it runs with another version of DECK;
+    /// - [`ErrorKind::Timeout`], [`ErrorKind::PeerLost`], [`ErrorKind::NoMemory`] and [`ErrorKind::System`] if it
+    ///   cannot be reached, or has no room.
     #[doc(alias = "deck_init")]
     pub fn join() -> Result<Node> {
         let door = match deck_launch::place()? {
@@ -164,8 +169,10 @@ impl Node {
     /// there are more threads than cores.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying what was missing, [`ErrorKind::PeerLost`] naming the owner,
-    /// [`ErrorKind::NoMemory`], [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Timeout`] saying what was missing; [`ErrorKind::PeerLost`] naming the owner, [`ErrorKind::Closed`]
+    /// if it closed the mail box or left meanwhile; [`ErrorKind::NoMemory`] here or there, or if the mail box has 1,280
+    /// rings; [`ErrorKind::Invalid`] for an impossible name; [`ErrorKind::Corrupt`] naming an owner that answered
+    /// nonsense; [`ErrorKind::Cancelled`].
     #[doc(alias = "deck_mbox_clone")]
     pub fn clone_mailbox(&self, name: &str, timeout: Duration) -> Result<MailboxClone> {
         self.shared.check()?;

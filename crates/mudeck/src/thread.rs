@@ -25,7 +25,7 @@ pub struct Thread<T> {
 
 impl<T: Send + 'static> Thread<T> {
     /// Starts a thread, whose stack is as long as the system's limit says (`ulimit -s`), as that of threads of C
-    /// programs is; 8 MiB if there is no limit.
+    /// programs is; 8 MiB if there is no limit, and no less than 2 MiB, or than `RUST_MIN_STACK` says.
     ///
     /// # Errors
     /// `System` if the operating system has none.

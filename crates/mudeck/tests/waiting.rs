@@ -83,7 +83,7 @@ fn all_retrievers_of_a_closed_mail_box_end() {
 fn silent_member(broker: &deck_peers::Broker, name: &str) -> std::sync::Arc<Membership> {
     let door = Door::Invited(broker.invite().unwrap());
     let member = Membership::join(door, &HeapOptions::of(256 << 20), Deadline::after(SOON)).unwrap();
-    member.claim_name(name, MailboxId { owner: member.number(), index: 0, generation: 1 }).unwrap();
+    member.claim_name(name, MailboxId { owner: member.number(), index: 0, generation: 1 }, Deadline::NEVER).unwrap();
     member
 }
 

@@ -310,16 +310,16 @@ impl Membership {
         wakeup::ring(&self.wake);
     }
 
-    /// Claims a name for a mail box of this node. Blocks for some seconds at most, if another node stopped while it
-    /// entered the same name or gave an entry to another name.
+    /// Claims a name for a mail box of this node. If another node stopped while it entered the same name or gave an
+    /// entry to another name, blocks until `deadline`, and for some seconds at most.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Timeout`] naming the node that is stopped,
     /// [`ErrorKind::Invalid`], [`ErrorKind::NoMemory`].
-    pub fn claim_name(&self, name: &str, mailbox: MailboxId) -> Result<()> {
+    pub fn claim_name(&self, name: &str, mailbox: MailboxId, deadline: Deadline) -> Result<()> {
         // Only while this node counts as live nobody else is where it is.
         let _pledge = self.pledge().ok_or_else(left)?;
-        self.names.claim(name, mailbox, self.seat)
+        self.names.claim(name, mailbox, self.seat, crate::names::patience(deadline))
     }
 
     /// Lets go of a name. Free on return.

@@ -12,8 +12,10 @@ pub(crate) mod one_at_a_time;
 pub(crate) mod opening;
 pub(crate) mod owners;
 
+use std::time::Duration;
+
 use deck_segment::{Seat, Words};
-use deck_sync::{Error, ErrorKind, Result, point};
+use deck_sync::{Deadline, Error, ErrorKind, Result, point};
 
 use crate::table::{NAMES_AT, RENAMING_AT, Table};
 use entries::{ENTRY_NAME_BYTES_MAX, Entries};
@@ -28,6 +30,16 @@ pub const NAME_BYTES_MAX: usize = ENTRY_NAME_BYTES_MAX;
 const ENTRY_WORDS: usize = 16;
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = NAMES_MAX * ENTRY_WORDS * 8;
+
+/// How long one node waits at most for another that is in the middle of something with names: some instructions, unless
+/// it is stopped.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// As much of that as `deadline` leaves. However late it is, a node that goes on is waited for.
+pub(crate) fn patience(deadline: Deadline) -> Duration {
+    let deadline = deadline.max(Deadline::NOW.to_be_answered());
+    deadline.remaining().map_or(PATIENCE, |left| left.min(PATIENCE))
+}
 
 /// What to do where there are too many names. Those of groups are among them.
 const TOO_MANY: &str =
@@ -54,16 +66,16 @@ impl Names {
         self.owners.entries.forget_writer(seat);
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped in
-    /// the middle of a claim.
+    /// Claims `name` for `owner`, whose node is on `seat`. Is `patient` with a node that stopped in the middle of a
+    /// claim: so long, or some times so long if there are several.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if a live node owns it, naming the node; [`ErrorKind::Invalid`] for an impossible name;
     /// [`ErrorKind::Timeout`] naming a node that is stopped while it enters a name;
     /// [`ErrorKind::NoMemory`] if the job has too many names at a time.
-    pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
+    pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat, patient: Duration) -> Result<()> {
         check_name(name)?;
-        self.owners.claim(name, owner, seat).map_err(|error| match error.kind() {
+        self.owners.claim(name, owner, seat, patient).map_err(|error| match error.kind() {
             ErrorKind::NoMemory => error.with_remedy(TOO_MANY),
             _ => error,
         })?;
@@ -149,16 +161,16 @@ mod tests {
         let (zero, seat) = table.seat_node(1, false).unwrap();
         let (one, other) = table.seat_node(2, false).unwrap();
         assert_eq!(names.lookup("results"), None);
-        names.claim("results", id(zero, 5), seat).unwrap();
-        let error = names.claim("results", id(one, 6), other).unwrap_err();
+        names.claim("results", id(zero, 5), seat, PATIENCE).unwrap();
+        let error = names.claim("results", id(one, 6), other, PATIENCE).unwrap_err();
         assert_eq!((error.kind(), error.peer()), (ErrorKind::Exists, Some(zero)));
         names.release("results", id(one, 6));
         assert_eq!(names.lookup("results"), Some(id(zero, 5)));
         names.release("results", id(zero, 5));
-        names.claim("results", id(one, 6), other).unwrap();
+        names.claim("results", id(one, 6), other, PATIENCE).unwrap();
         table.set_gone(one, true);
         assert_eq!(names.lookup("results"), None);
-        names.claim("results", id(zero, 7), seat).unwrap();
+        names.claim("results", id(zero, 7), seat, PATIENCE).unwrap();
         assert_eq!(names.lookup("results"), Some(id(zero, 7)));
     }
 
@@ -180,7 +192,7 @@ mod tests {
         names.forget_writer(seat);
         table.free_seat(seat);
         table.seat_node(3, false).unwrap();
-        names.claim("half", id(one, 1), other).unwrap();
+        names.claim("half", id(one, 1), other, PATIENCE).unwrap();
         assert_eq!(names.lookup("half"), Some(id(one, 1)));
     }
 
@@ -190,16 +202,16 @@ mod tests {
         let names = Names::new(&table);
         let (zero, seat) = table.seat_node(1, false).unwrap();
         for index in 0..NAMES_MAX as u32 {
-            names.claim(&format!("box {index}"), id(zero, index), seat).unwrap();
+            names.claim(&format!("box {index}"), id(zero, index), seat, PATIENCE).unwrap();
         }
         for index in (0..NAMES_MAX as u32).step_by(997) {
             assert_eq!(names.lookup(&format!("box {index}")), Some(id(zero, index)));
         }
-        let refused = names.claim("one more", id(zero, 0), seat).unwrap_err();
+        let refused = names.claim("one more", id(zero, 0), seat, PATIENCE).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoMemory);
         assert!(refused.to_string().contains("mail boxes and leave groups"), "{refused}");
         names.release("box 5", id(zero, 5));
-        names.claim("box 5", id(zero, 6), seat).unwrap();
+        names.claim("box 5", id(zero, 6), seat, PATIENCE).unwrap();
     }
 
     #[test]
@@ -210,16 +222,16 @@ mod tests {
         let (one, other) = table.seat_node(2, false).unwrap();
         for index in 0..NAMES_MAX as u32 {
             let (owner, seat) = if index == 7 { (one, other) } else { (zero, seat) };
-            names.claim(&format!("box {index}"), id(owner, index), seat).unwrap();
+            names.claim(&format!("box {index}"), id(owner, index), seat, PATIENCE).unwrap();
         }
         names.release("box 5", id(zero, 5));
-        names.claim("long name of another box", id(zero, 5), seat).unwrap();
+        names.claim("long name of another box", id(zero, 5), seat, PATIENCE).unwrap();
         assert_eq!(names.lookup("long name of another box"), Some(id(zero, 5)));
         assert_eq!(names.lookup("box 5"), None);
-        assert_eq!(names.claim("box 5", id(zero, 8), seat).unwrap_err().kind(), ErrorKind::NoMemory);
+        assert_eq!(names.claim("box 5", id(zero, 8), seat, PATIENCE).unwrap_err().kind(), ErrorKind::NoMemory);
         // So does that of one that has died, and one of a node that died while it was giving the entry away.
         table.set_gone(one, true);
-        names.claim("box 5", id(zero, 8), seat).unwrap();
+        names.claim("box 5", id(zero, 8), seat, PATIENCE).unwrap();
         assert_eq!((names.lookup("box 5"), names.lookup("box 7")), (Some(id(zero, 8)), None));
         names.release("box 5", id(zero, 8));
         let index = names.owners.entries.find("box 5").unwrap();
@@ -229,7 +241,7 @@ mod tests {
         let key = names.owners.entries.word(index, entry::KEY);
         key.store(key.load(Ordering::Relaxed) & !0xffff | (u64::from(other.0) + 1), Ordering::Relaxed);
         assert_eq!(names.lookup("box 5"), None);
-        names.claim("yet another", id(zero, 9), seat).unwrap();
+        names.claim("yet another", id(zero, 9), seat, PATIENCE).unwrap();
         assert_eq!(names.lookup("yet another"), Some(id(zero, 9)));
         assert_eq!(names.all().len(), NAMES_MAX);
     }

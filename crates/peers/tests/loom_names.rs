@@ -13,6 +13,7 @@ mod one_at_a_time;
 mod owners;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deck_segment::{Seat, Words};
 use deck_sync::{ErrorKind, NodeId};
@@ -25,6 +26,8 @@ use one_at_a_time::OneAtATime;
 use owners::{Claim, LIVES, MailboxId, OWNER, Owners};
 
 const ENTRY_WORDS: usize = 16;
+/// Nobody is stopped.
+const PATIENT: Duration = Duration::from_secs(1);
 
 /// Everybody is there but one, on the seat of the same number, and one may die.
 #[derive(Clone, Debug)]
@@ -64,13 +67,13 @@ fn full_of(names: &[&str]) -> Arc<Owners<Job>> {
         ENTRY_WORDS,
     );
     let owners = Owners::new(entries.clone(), OneAtATime::new(entries.seating().clone(), Words::model(1)));
-    names.iter().for_each(|name| owners.claim(name, id(1), Seat(1)).unwrap());
+    names.iter().for_each(|name| owners.claim(name, id(1), Seat(1), PATIENT).unwrap());
     Arc::new(owners)
 }
 
 /// What comes of a claim by a node.
 fn claim(owners: &Owners<Job>, name: &str, node: u32) -> Option<ErrorKind> {
-    owners.claim(name, id(node), Seat(node as u16)).err().map(|error| error.kind())
+    owners.claim(name, id(node), Seat(node as u16), PATIENT).err().map(|error| error.kind())
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn who_waited_for_its_turn_sees_what_another_is_finishing() {
             let owners = half_given(died);
             let other = owners.clone();
             let claiming = thread::spawn(move || claim(&other, "b", 2));
-            let mine = owners.take_another("b", id(3), Seat(3));
+            let mine = owners.take_another("b", id(3), Seat(3), PATIENT);
             let theirs = claiming.join().unwrap();
             match mine {
                 Ok(Claim::Done) => {

@@ -15,7 +15,9 @@ use crate::NodeId;
 /// Result of a DECK call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How much is lost with a failure, widening. A caller may try again below [`Scope::Peer`] and must replace above.
+/// How much is lost with a failure, widening. Of a call all objects are as they were, but for the mutex of
+/// [`ErrorKind::NotLocked`]; above that, what is lost has to be replaced: a message by smaller ones, a mail box that
+/// was closed by another one, a node by one of those that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// This call only; objects are as they were.
@@ -70,6 +72,7 @@ macro_rules! kinds {
             /// What is lost.
             pub fn scope(self) -> Scope { match self { $(ErrorKind::$kind => Scope::$scope,)* } }
             /// A few words for it.
+            #[doc(alias = "deck_strerror")]
             pub fn describe(self) -> &'static str { match self { $(ErrorKind::$kind => $short,)* } }
             /// The same words as C wants them.
             #[doc(hidden)]
@@ -140,6 +143,7 @@ struct Detail {
 /// assert_eq!(error.code(), "D0401");
 /// assert!(error.to_string().contains("node 3"));
 /// ```
+#[doc(alias = "deck_last_error")]
 #[derive(Clone)]
 pub struct Error(Arc<Detail>);
 

@@ -3,6 +3,9 @@
 //! The points (`deck_sync::point`) exist in builds with debug assertions only.
 #![cfg(debug_assertions)]
 
+use std::time::Instant;
+
+use deck_testkit::expect::LIVENESS;
 use deck_testkit::{Job, Process, SOON, join_group};
 
 const PROGRAM: &str = deck_testkit::node_program!();
@@ -204,6 +207,22 @@ fn a_member_killed_while_it_joins_makes_room_for_another() {
 }
 
 /// Nobody comes or goes afterwards, who would make those look again that wait.
+#[test]
+fn a_try_to_join_does_not_wait_longer_for_a_node_that_is_stopped_while_it_enters_the_name() {
+    let job = Job::launched(PROGRAM);
+    let [other] = job.nodes();
+    let victim = job.node_with(&[("DECK_POINT", "names/entering:1:stop")]);
+    victim.tell("g", &format!("join-group g 1 0 {}", SOON.as_millis()));
+    victim.await_stop();
+    let asked = Instant::now();
+    other.ask("join-group g 2 1 0").failure().expect("Timeout", &victim);
+    assert!(asked.elapsed() < LIVENESS, "a try took {:?}", asked.elapsed());
+    victim.go_on();
+    victim.answer("g").unwrap().result.unwrap();
+    drop((other, victim));
+    job.end();
+}
+
 #[test]
 fn a_member_that_takes_its_place_at_a_board_whose_node_has_died_goes_to_the_next_one() {
     let job = Job::launched(PROGRAM);

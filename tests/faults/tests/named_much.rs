@@ -1,7 +1,13 @@
 //! More names of segments, locks and counters, one after the other, than a job can have at a time.
 
 #[cfg(debug_assertions)]
-use deck_testkit::{Answer, expect::A_MOMENT};
+use std::time::Instant;
+
+#[cfg(debug_assertions)]
+use deck_testkit::{
+    Answer,
+    expect::{A_MOMENT, LIVENESS},
+};
 use deck_testkit::{Job, Process};
 
 const PROGRAM: &str = deck_testkit::node_program!();
@@ -93,9 +99,14 @@ fn a_node_stopped_while_it_opens_something_is_named_to_others_that_open() {
     let [other] = job.nodes();
     let victim = job.node_with(&[("DECK_POINT", "objects/opening:1:stop")]);
     other.done("lock opened 0");
+    other.done("segment-create s 10 -1");
     victim.tell("main", "add n 1");
     victim.await_stop();
     other.ask("add n 1").failure().expect("Timeout", &victim);
+    // Whoever says how long it waits does not wait longer for this.
+    let asked = Instant::now();
+    other.ask("segment-open s 0").failure().expect("Timeout", &victim);
+    assert!(asked.elapsed() < LIVENESS, "a try took {:?}", asked.elapsed());
     // What is open is not a matter of opening.
     other.done("unlock opened");
     victim.go_on();

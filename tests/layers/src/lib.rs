@@ -15,6 +15,7 @@ pub mod names;
 pub mod partners;
 pub mod source;
 pub mod tree;
+pub mod twins;
 pub mod unsafe_code;
 pub mod variables;
 

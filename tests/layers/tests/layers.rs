@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, atomics, comments, error_pages, fences, names, partners, unsafe_code, variables};
+use deck_layers::{Finding, atomics, comments, error_pages, fences, names, partners, twins, unsafe_code, variables};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -99,4 +99,9 @@ fn every_error_code_has_a_page() {
 fn every_variable_stands_in_the_table_and_every_line_of_it_is_read() {
     let page = std::fs::read_to_string(tree::root().join(variables::PAGE)).expect("the page of variables is there");
     expect_none(variables::unlike_the_page(&files(), &page));
+}
+
+#[test]
+fn every_function_of_c_is_found_by_its_name_in_rust() {
+    expect_none(twins::unlike_the_header(&files()));
 }

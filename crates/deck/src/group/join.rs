@@ -140,7 +140,7 @@ impl Joining<'_> {
             let changes = self.membership().table().changes();
             let (admitted, region) = match self.find() {
                 Some(found) => (self.join_at(found, since_ns, changes, deadline)?, None),
-                None => self.open()?.unzip(),
+                None => self.open(deadline)?.unzip(),
             };
             let Some((board, index)) = admitted else { continue };
             point("group/admitted");
@@ -161,7 +161,7 @@ impl Joining<'_> {
     }
 
     /// Makes a board, claims the name for it, and takes the first place; `None` if somebody was faster.
-    fn open(&self) -> Result<Option<((Board, u32), Region)>> {
+    fn open(&self, deadline: Deadline) -> Result<Option<((Board, u32), Region)>> {
         let membership = self.membership();
         let ahead = self.options.completion.ahead();
         let region = retired::region(membership, Board::bytes(self.size, ahead))?;
@@ -178,7 +178,7 @@ impl Joining<'_> {
             }
         };
         board.reset(hash(self.name), self.size);
-        match membership.claim_name(&table_name(self.name), id) {
+        match membership.claim_name(&table_name(self.name), id, deadline) {
             Ok(()) => {
                 point("group/locked");
                 // Others take the lock over from a node that has left.

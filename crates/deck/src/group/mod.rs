@@ -104,6 +104,9 @@ pub use reductions::operation::Operation;
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
+///   [`ErrorKind::System`] naming a member if what it gives in its program's memory cannot be read (`DECK_ATTACH`), or
+///   was not kept, for want of memory, when it left the call for a while; [`ErrorKind::Corrupt`] naming one that said
+///   what makes no sense; [`ErrorKind::TooLarge`] for counts that no memory could hold.
 ///
 /// # What [`Completion::Own`] changes
 /// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and
@@ -163,8 +166,8 @@ impl Group {
     /// used again, with any size and options, when all members of its last group have left or died; until then joining
     /// waits, as soon as the first of them has. Once all have come there is a group, which nobody ends for want of
     /// time: the first call goes on with meeting the members' nodes, and tells of one that cannot be met in its time.
-    /// Members of more than 16 nodes leave that to the first call in which somebody gives more than 32 bytes. Blocks
-    /// until the deadline.
+    /// Members of more than 16 nodes leave that to the first call in which somebody gives more than 32 bytes, unless
+    /// they joined with [`Completion::Own`]. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
@@ -172,7 +175,7 @@ impl Group {
     /// - [`ErrorKind::Exists`] if the index is taken, or all members have come already;
     /// - [`ErrorKind::NoMemory`], also if the job has too many names;
     /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::Closed`] one whose node left the
-    ///   job.
+    ///   job, [`ErrorKind::Corrupt`] one that said what makes no sense.
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
         Group::join_with(node, name, size, index, &GroupOptions::default(), timeout)

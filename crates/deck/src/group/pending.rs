@@ -138,6 +138,7 @@ impl Started {
 /// # Ok(()) }
 /// ```
 #[doc(alias = "deck_request_t")]
+#[doc(alias = "deck_request_destroy")]
 #[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
 pub struct Pending<T: Element> {
     ticket: Ticket,

@@ -89,8 +89,8 @@ impl Barrier {
     /// # Errors
     /// [`ErrorKind::Timeout`] saying how many had come and, after 300 ms or more, who has it open and is frozen;
     /// [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one died that had the barrier open: now
-    /// and in every later call, as nobody knows for whom it would have come; [`ErrorKind::NotInitialized`] after
-    /// leaving and in a forked child.
+    /// and in every later call, as nobody knows for whom it would have come; [`ErrorKind::Closed`] once
+    /// [`Barrier::close`] was called; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     ///
     /// ```
     /// use std::time::Duration;

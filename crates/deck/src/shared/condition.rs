@@ -53,9 +53,10 @@ impl Condition {
     ///
     /// # Errors
     /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], saying after 300 ms or more who has it open
-    /// and is frozen; [`ErrorKind::Cancelled`]; and [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile
-    /// ended inside. Without one: [`ErrorKind::NotLocked`] if the mutex was not to be had again in time,
-    /// [`ErrorKind::NotInitialized`] if this node has left meanwhile.
+    /// and is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] once [`Condition::close`] was called; and
+    /// [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile ended inside. Without one:
+    /// [`ErrorKind::NotLocked`] if the mutex was not to be had again in time, [`ErrorKind::NotInitialized`] if this
+    /// node has left meanwhile.
     pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
         let mutex = guard.mutex();
         let deadline = Deadline::after(timeout);

@@ -203,8 +203,8 @@ impl Counter {
     /// [`ErrorKind::Timeout`] saying the value and, after 300 ms or more, who has it open and is frozen;
     /// [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one died that had the counter open: it
     /// may have been the one to add. Whoever can go on without it waits again: a death is told once through each
-    /// handle, to the waits that it falls into or else to the next one that has to wait. [`ErrorKind::NotInitialized`]
-    /// after leaving and in a forked child.
+    /// handle, to the waits that it falls into or else to the next one that has to wait. [`ErrorKind::Closed`] once
+    /// [`Counter::close`] was called; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn wait_until(&self, is_enough: impl FnMut(i64) -> bool, timeout: Duration) -> Result<i64> {
         self.wait_as(is_enough, None, timeout)
     }

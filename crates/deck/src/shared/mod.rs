@@ -58,8 +58,8 @@
 //!   error says so. When it does not hold anything it holds others up for some milliseconds at most, but where it is
 //!   stopped in the very moment in which it wakes them: then they look again by themselves within ten seconds. And
 //!   while it is stopped in the very moment in which it opens something, others that open anything get an error
-//!   ([`ErrorKind::Timeout`]) that names it, after a second. And who signals a condition variable may call a thread
-//!   that is stopped: a broadcast calls all.
+//!   ([`ErrorKind::Timeout`]) that names it, after a second at most. And who signals a condition variable may call
+//!   a thread that is stopped: a broadcast calls all.
 //! * **Waiting** spins for some microseconds and then sleeps; every wait has a timeout and can be cancelled.
 //! * **A thread that ends** or panics while it holds a mutex leaves it to the next one, who is told the same as after a
 //!   death.

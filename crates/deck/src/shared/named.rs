@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result, default_timeout};
 use deck_peers::{FROZEN_AFTER, Object, ObjectKind, OpenObject, Pledge, left};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -126,7 +126,7 @@ impl Named {
         node.check()?;
         let turn = node
             .membership()
-            .opening()
+            .opening(Deadline::after(default_timeout()))
             .map_err(|error| error.context(format!("opening the {} {name:?}", kind.word())))?;
         let opened = turn.open(turn.enter(kind, name, keeps)?);
         drop(turn);

@@ -30,6 +30,7 @@ const _: () = assert!(GENERATIONS == SegmentLife::GENERATIONS as u64);
 /// Content is the programs' own. Reading and writing is done in words of 8 bytes, so that threads which meet without a
 /// lock read mixed content and no worse; a [`Mutex`](super::Mutex) keeps it whole.
 #[doc(alias = "deck_segment_t")]
+#[doc(alias = "deck_segment_close")]
 pub struct Segment {
     memory: Arc<Memory>,
     bytes: usize,
@@ -126,8 +127,10 @@ impl Segment {
     /// [`ErrorKind::Exists`], naming a node, while anybody has a segment of that name open, or is creating it;
     /// [`ErrorKind::Invalid`] for an impossible name or size, or a home that the job does not expect;
     /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if the
-    /// home is gone; [`ErrorKind::Timeout`], saying if the home is frozen; [`ErrorKind::Cancelled`];
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// home is gone; [`ErrorKind::Timeout`], saying if the home is frozen, or naming a node that is stopped while it
+    /// opens something; [`ErrorKind::System`] if this process has no descriptor left for it; [`ErrorKind::Corrupt`]
+    /// naming a home that passed something else; [`ErrorKind::Cancelled`]; [`ErrorKind::NotInitialized`] after leaving
+    /// and in a forked child.
     #[doc(alias = "deck_segment_create")]
     pub fn create(node: &Node, name: &str, bytes: usize, home: Option<NodeId>) -> Result<Segment> {
         node.check()?;
@@ -143,7 +146,7 @@ impl Segment {
 
         let table = membership.table();
         // Whoever leaves meanwhile leaves behind it: a node that is gone claims nothing and has nothing to tell.
-        let turn = membership.opening().map_err(|error| error.context(described()))?;
+        let turn = membership.opening(deadline).map_err(|error| error.context(described()))?;
         let object = turn.enter(ObjectKind::Segment, name, keeps)?;
         let registry = Registry::new(object.words());
         let is_held = || !object.holding().is_empty();
@@ -185,10 +188,10 @@ impl Segment {
     /// same time. Whoever only tries again and again has what comes within half a minute with the next try.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`]: nobody has created it in that time, or those who have it open are frozen;
-    /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] for an impossible name; [`ErrorKind::Corrupt`] naming a node
-    /// that passed something else; [`ErrorKind::NoMemory`] if this process has no descriptor left for it;
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// [`ErrorKind::Timeout`]: nobody has created it in that time, those who have it open are frozen, or another node
+    /// is stopped while it opens something; [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] for an impossible name;
+    /// [`ErrorKind::Corrupt`] naming a node that passed something else; [`ErrorKind::NoMemory`] if this process has no
+    /// descriptor left for it; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_open")]
     pub fn open(node: &Node, name: &str, timeout: Duration) -> Result<Segment> {
         node.check()?;
@@ -203,7 +206,7 @@ impl Segment {
             };
             let (object, state, home) = created.map_err(not_created)?;
             let life = SegmentLife { object: object.number(), generation: state.generation };
-            let turn = membership.opening().map_err(|error| opening(name, error))?;
+            let turn = membership.opening(deadline).map_err(|error| opening(name, error))?;
             // Its entry may have been given to another name since, and be found by this one for the last time.
             if turn.find(ObjectKind::Segment, name).is_none_or(|now| now.number() != object.number()) {
                 continue;
@@ -257,6 +260,7 @@ impl Segment {
     }
 
     /// The node whose memory it is.
+    #[doc(alias = "deck_segment_home")]
     pub fn home(&self) -> NodeId {
         self.home
     }

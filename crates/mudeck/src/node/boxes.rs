@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use deck_peers::{MailboxId, check_mailbox_name};
 use deck_sync::locks::lock;
-use deck_sync::{Error, ErrorKind, Result, fork};
+use deck_sync::{Deadline, Error, ErrorKind, Result, fork};
 use deck_transport::Bells;
 
 use super::NodeShared;
 use crate::cloning::mailbox_of_ring;
 use crate::inbox::Inbox;
 use crate::mailbox::{Core, MailboxOptions};
+use crate::settings::default_timeout;
 
 /// Lines of a ring's area for buffered messages: 2 KiB, so that a ring stays under 8 KiB.
 pub const AREA_LINES: u32 = 32;
@@ -58,7 +59,7 @@ impl NodeShared {
         drop(boxes);
         // Known here before it is known to others, who may ask for a ring at once.
         if let Some(name) = name
-            && let Err(error) = self.membership.claim_name(name, id)
+            && let Err(error) = self.membership.claim_name(name, id, Deadline::after(default_timeout()))
         {
             self.forget_box(id);
             return Err(error);

@@ -13,8 +13,6 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 /// The most bytes of a name in an entry.
 pub(crate) const ENTRY_NAME_BYTES_MAX: usize = 96;
-/// How long entering waits for another node to finish entering the same name: a few instructions, unless it is stopped.
-const ENTERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Words at the beginning of every entry.
 pub(crate) mod entry {
@@ -101,8 +99,8 @@ impl<S: Seating> Entries<S> {
     }
 
     /// The entry of `name`, entered now if it was not; `None` if all entries have other names, as they have from then
-    /// on. Blocks for a second at most, if another node stopped while it entered the same name.
-    pub fn enter(&self, name: &str, Seat(seat): Seat) -> Result<Option<usize>> {
+    /// on. Is `patient` with another node that stopped while it entered the same name.
+    pub fn enter(&self, name: &str, Seat(seat): Seat, patient: Duration) -> Result<Option<usize>> {
         let hash = hash(name);
         let mine = key(hash, Seat(seat));
         for index in self.probe(hash) {
@@ -121,7 +119,7 @@ impl<S: Seating> Entries<S> {
                 }
             }
             // The same name, or a rare equal hash: it is known once the name is written.
-            let deadline = Deadline::after(ENTERED_WITHIN);
+            let deadline = Deadline::after(patient);
             while is_of(key, hash) && self.has_no_length(index) {
                 let writer = self.writer(key);
                 // AcqRel: pairs with: names/key.

@@ -12,6 +12,7 @@ use deck_segment::{Seat, Words};
 use deck_sync::atomic::{Ordering, fence};
 use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 
+use crate::names::PATIENCE;
 use crate::names::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry, hash};
 use crate::names::last_lost::{self, LastLost, Reclaimed};
 use crate::names::one_at_a_time::OneAtATime;
@@ -250,7 +251,7 @@ impl Objects {
     pub fn enter(&self, kind: ObjectKind, name: &str, seat: Seat, keeps: Keeps) -> Result<Object> {
         check_object_name(kind, name)?;
         let name = entered(kind, name);
-        let index = match self.entries.enter(&name, seat)? {
+        let index = match self.entries.enter(&name, seat, PATIENCE)? {
             Some(index) => index,
             None => self.give_away(&name, seat, keeps)?,
         };

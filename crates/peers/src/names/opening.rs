@@ -2,18 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use deck_sync::locks::lock;
-use deck_sync::{Error, ErrorKind, Result, point};
+use deck_sync::{Deadline, Error, ErrorKind, Result, point};
 
 use crate::membership::{Membership, left};
 use crate::names::objects::{Keeps, Object, ObjectKind, Objects};
 use crate::names::one_at_a_time::Inside;
+use crate::names::patience;
 use crate::pledges::Pledge;
-
-/// How long opening waits for another node that opens something: some instructions, unless it is stopped.
-const OPENED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often this node has each thing open, by its number.
 #[derive(Debug, Default)]
@@ -49,14 +46,14 @@ impl Membership {
         &self.objects
     }
 
-    /// The calling thread is going to open things. Waits for others that do: at most a second, if one of them is
-    /// stopped.
+    /// The calling thread is going to open things. Waits for others that do: if one of them is stopped, until
+    /// `deadline`, and a second at most. However late it is, a node that goes on is waited for.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] naming that one; [`ErrorKind::NotInitialized`] if this node has left.
-    pub fn opening(self: &Arc<Self>) -> Result<Opening<'_>> {
+    pub fn opening(self: &Arc<Self>, deadline: Deadline) -> Result<Opening<'_>> {
         let pledge = self.pledge().ok_or_else(left)?;
-        let inside = self.objects.opening().enter(self.number, OPENED_WITHIN).map_err(|node| {
+        let inside = self.objects.opening().enter(self.number, patience(deadline)).map_err(|node| {
             Error::new(ErrorKind::Timeout, "another node is opening something with a name and does not go on")
                 .with_peer(node)
                 .with_remedy("it is stopped or kept from running: let it continue, or end it")

@@ -8,6 +8,8 @@
 //! away: who looked for the name before that claims nothing. Whoever has found an entry looks at the owner first and
 //! then whether the name is still that one.
 
+use std::time::Duration;
+
 use deck_segment::Seat;
 use deck_sync::atomic::{Ordering, yield_now};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
@@ -19,8 +21,6 @@ use super::one_at_a_time::OneAtATime;
 pub(crate) const OWNER: usize = entry::USER;
 /// How often the entry was given to another name.
 pub(crate) const LIVES: usize = entry::USER + 1;
-/// How long a claim waits for another node to give an entry away: a few instructions, unless it is stopped.
-const RENAMED_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A mail box of a job: owner, index in its node, and which life of that index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,14 +85,14 @@ impl<S: Seating> Owners<S> {
         Owners { entries, renaming }
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped
-    /// while it entered the same name or gave an entry away.
-    pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
-        let deadline = Deadline::after(RENAMED_WITHIN);
+    /// Claims `name` for `owner`, whose node is on `seat`. Is `patient` with another node that stopped while
+    /// it entered the same name, and with one that stopped while it gave an entry away.
+    pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat, patient: Duration) -> Result<()> {
+        let deadline = Deadline::after(patient);
         loop {
-            let claim = match self.entries.enter(name, seat)? {
+            let claim = match self.entries.enter(name, seat, patient)? {
                 Some(index) => self.claim_at(index, name, owner)?,
-                None => self.take_another(name, owner, seat)?,
+                None => self.take_another(name, owner, seat, patient)?,
             };
             match claim {
                 Claim::Done => return Ok(()),
@@ -127,8 +127,8 @@ impl<S: Seating> Owners<S> {
     }
 
     /// Every entry has a name: gives one that nobody owns to this name, and claims it.
-    pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<Claim> {
-        let _alone = self.renaming.enter(owner.owner, RENAMED_WITHIN).map_err(|node| does_not_go_on(name, node))?;
+    pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat, patient: Duration) -> Result<Claim> {
+        let _alone = self.renaming.enter(owner.owner, patient).map_err(|node| does_not_go_on(name, node))?;
         // Somebody may have done the same for the same name, or died at it: whoever enters it finishes that.
         if self.entries.find(name).is_some() || self.entries.is_half_entered(name) {
             return Ok(Claim::Elsewhere);

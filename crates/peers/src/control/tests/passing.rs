@@ -5,7 +5,7 @@ use super::*;
 
 /// A node opens the name of a segment.
 fn open_segment(node: &Arc<Membership>) -> (crate::Object, crate::OpenObject) {
-    let turn = node.opening().unwrap();
+    let turn = node.opening(Deadline::NEVER).unwrap();
     let object = turn.enter(crate::ObjectKind::Segment, "s", |_, _| true).unwrap();
     (object.clone(), turn.open(object))
 }
