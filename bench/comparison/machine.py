@@ -17,7 +17,11 @@ SAME = ("commit", "processor", "cores", "kernel", "rustc", "C compiler", "MPI")
 
 
 def _git(*words: str) -> str:
-    ended = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    except OSError:
+        # Whoever has the sources as an archive need not have it.
+        return ""
     return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
@@ -45,7 +49,7 @@ def describe(program: str) -> dict[str, str]:
     mark = f" with changes that are not committed ({hashlib.sha256(changes.encode()).hexdigest()[:8]})" if changes else ""
     return {
         "command": " ".join([program, *sys.argv[1:]]),
-        "commit": _git("rev-parse", "--short=12", "HEAD") + mark,
+        "commit": (_git("rev-parse", "--short=12", "HEAD") or "not told") + mark,
         "date": date.today().isoformat(),
         "processor": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
         "cores": str(len(os.sched_getaffinity(0))),

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,14 +46,14 @@ def _bury_orphans() -> None:
 def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """The time that the program tells, and how much of the machine others took meanwhile."""
     _adopt_orphans()
-    own, all_busy, clock = os.times(), _busy(), os.times().elapsed
+    own, all_busy, clock = os.times(), _busy(), time.monotonic()
     ended = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
     )
     if ended.returncode != 0:
         sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")
     _bury_orphans()
-    spent, elapsed = os.times(), os.times().elapsed - clock
+    spent, elapsed = os.times(), time.monotonic() - clock
     mine = spent.children_user - own.children_user + spent.children_system - own.children_system
     others = max(_busy() - all_busy - mine, 0.0) / (elapsed * (os.cpu_count() or 1))
     told = re.search(r"([0-9.]+) (m?)s\b", ended.stdout)

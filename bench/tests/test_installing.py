@@ -107,3 +107,7 @@ class TheMachine(unittest.TestCase):
     def test_is_described_with_the_command_of_the_program_that_asks(self):
         with patch.object(sys, "argv", ["anything", "--quick"]):
             self.assertEqual(machine.describe("bench/papers")["command"], "bench/papers --quick")
+
+    def test_is_described_also_where_there_is_no_git(self):
+        with patch.dict(os.environ, {"PATH": "/nowhere"}):
+            self.assertEqual(machine.describe("bench/papers")["commit"], "not told")
