@@ -6,6 +6,7 @@
 //! *never*. The kernel also lets a program ask for them piece by piece, whatever that file says. That is done unless
 //! the system lets no memory at all have them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
 
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::told;
 
 /// Bytes of a huge page on x86-64, and on aarch64 with pages of 4 KiB.
@@ -47,6 +48,40 @@ impl HugePages {
     }
 }
 
+/// Whether making huge pages is worth its time at present. Where memory is in small pieces the kernel takes milliseconds
+/// for each, and where the machine has more to do than it has processors up to a second.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Nanoseconds that huge pages of late have taken more than they are worth.
+    lost_ns: AtomicU64,
+    /// When, by the monotonic clock, they are tried again.
+    again_ns: AtomicU64,
+}
+
+impl Pace {
+    /// What one may take: several times what its small pages would, as it is quicker to use as long as it is there.
+    const WORTH_NS: u64 = 10_000_000;
+    /// More than a thread is kept from running for, now and then.
+    const MAY_BE_LOST_NS: u64 = 20_000_000;
+    /// Memory is put together in the background, and work comes and goes.
+    const REST_NS: u64 = 10_000_000_000;
+
+    pub(crate) fn is_worth_it(&self, now_ns: u64) -> bool {
+        now_ns >= self.again_ns.load(Ordering::Relaxed)
+    }
+
+    /// One huge page was made between these times. Of several threads' notes at the same moment one may be missing.
+    pub(crate) fn note(&self, begun_ns: u64, done_ns: u64) {
+        let lost_ns = self.lost_ns.load(Ordering::Relaxed);
+        let lost_ns = (lost_ns + done_ns.saturating_sub(begun_ns)).saturating_sub(Pace::WORTH_NS);
+        let rests = lost_ns > Pace::MAY_BE_LOST_NS;
+        if rests {
+            self.again_ns.store(done_ns + Pace::REST_NS, Ordering::Relaxed);
+        }
+        self.lost_ns.store(if rests { 0 } else { lost_ns }, Ordering::Relaxed);
+    }
+}
+
 /// What is chosen in a file of the kernel, or nothing.
 fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("", |(choice, _)| choice)
@@ -73,6 +108,43 @@ fn is_offered(for_all_sizes: &str, for_this_size: &str) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// How many huge pages are made until they are given up, if each takes so long; of a thousand.
+    fn made_until_rest(took_ns: u64) -> usize {
+        let pace = Pace::default();
+        let mut now_ns = 1;
+        let made = (0..1000).take_while(|_| {
+            let is_worth_it = pace.is_worth_it(now_ns);
+            pace.note(now_ns, now_ns + took_ns);
+            now_ns += took_ns;
+            is_worth_it
+        });
+        made.count()
+    }
+
+    #[test]
+    fn huge_pages_that_take_too_long_are_given_up_for_a_while() {
+        let made = [100_000, Pace::WORTH_NS, 15_000_000, 50_000_000, 7_000_000_000].map(made_until_rest);
+        assert_eq!(made, [1000, 1000, 5, 1, 1]);
+    }
+
+    #[test]
+    fn a_page_that_took_long_once_is_no_reason_and_after_a_rest_all_is_as_before() {
+        let pace = Pace::default();
+        let mut now_ns = 1;
+        let mut make = |took_ns: u64| {
+            pace.note(now_ns, now_ns + took_ns);
+            now_ns += took_ns;
+            (now_ns, pace.is_worth_it(now_ns))
+        };
+        let long_ns = Pace::WORTH_NS + Pace::MAY_BE_LOST_NS;
+        assert!(make(long_ns).1);
+        assert!((0..3).all(|_| make(100_000).1));
+        assert!(make(long_ns).1, "what was lost is made up for");
+        let (done_ns, is_worth_it) = make(long_ns);
+        assert!(!is_worth_it);
+        assert!(!pace.is_worth_it(done_ns + Pace::REST_NS - 1) && pace.is_worth_it(done_ns + Pace::REST_NS));
+    }
 
     #[test]
     fn the_choice_for_the_size_goes_before_the_choice_for_all() {

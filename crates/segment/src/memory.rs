@@ -11,20 +11,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deck_sync::descriptor::beyond_standard;
-use deck_sync::{Deadline, Error, ErrorKind, Result, uncancelled};
+use deck_sync::{Deadline, Error, ErrorKind, Result, now_ns, uncancelled};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::huge::{HUGE, HugePages, Way};
+use crate::huge::{HUGE, HugePages, Pace, Way};
 use crate::layout::PAGE;
 use crate::limits;
 
 /// What is allocated at a time: a multiple of [`HUGE`]. The kernel looks for nothing in between, not even for the
 /// signal that ends the process.
 const AT_A_TIME: usize = 16 << 20;
-/// Huge pages are made for so long in one allocation. Where memory is in small pieces each takes milliseconds; the rest
-/// gets small pages then.
+/// Huge pages are made for so long in one allocation; the rest gets small pages then.
 const HUGE_FOR: Duration = Duration::from_secs(1);
 
 /// A mapped memfd, one's own or another node's.
@@ -37,6 +36,7 @@ pub struct Segment {
     base: NonNull<u8>,
     bytes: usize,
     huge: OnceLock<Way>,
+    pace: Pace,
 }
 
 // SAFETY: the mapping is plain memory, valid until drop; all access goes through atomics or raw pointers.
@@ -116,7 +116,7 @@ impl Segment {
         let base = NonNull::new(base.map_err(refused)?.cast())
             .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
         let identity = identity(fd.as_fd());
-        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() })
+        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new(), pace: Pace::default() })
     }
 
     /// What changes the memory's pages through its descriptor, if that is still the memory's: a program that has closed
@@ -154,28 +154,35 @@ impl Segment {
     }
 
     /// Allocates the whole huge pages of a range of which nothing is allocated yet, if this segment has any: as many as
-    /// there are.
+    /// there are, while they are worth it.
     fn allocate_huge(&self, offset: usize, bytes: usize) {
         let (begin, end) = (offset.next_multiple_of(HUGE), (offset + bytes) / HUGE * HUGE);
-        let Some(whole) = end.checked_sub(begin).filter(|whole| *whole > 0) else { return };
-        match self.huge.get() {
+        let Some(way) = self.huge.get().copied().filter(|way| *way != Way::None) else { return };
+        for page in (begin..end).step_by(HUGE) {
+            let begun_ns = now_ns();
+            if !self.pace.is_worth_it(begun_ns) {
+                return;
+            }
+            self.make_huge(way, page);
+            self.pace.note(begun_ns, now_ns());
+        }
+    }
+
+    fn make_huge(&self, way: Way, page: usize) {
+        match way {
             // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where
             // there is too little memory, instead of a signal.
-            Some(Way::Advice) => {
-                let _ = self.advise(Advice::LinuxPopulateWrite, begin, whole);
-            }
-            Some(Way::Collapse) => {
+            Way::Advice => _ = self.advise(Advice::LinuxPopulateWrite, page, HUGE),
+            Way::Collapse => {
                 // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
                 // with all of them it takes seven times as long.
-                for piece in (begin..end).step_by(HUGE) {
-                    let _ = self.change(FallocateFlags::empty(), piece, PAGE);
-                }
-                if let Some(address) = self.at(begin, whole) {
+                let _ = self.change(FallocateFlags::empty(), page, PAGE);
+                if let Some(address) = self.at(page, HUGE) {
                     // SAFETY: inside the live mapping; the content stays.
-                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), whole, libc::MADV_COLLAPSE) };
+                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), HUGE, libc::MADV_COLLAPSE) };
                 }
             }
-            Some(Way::None) | None => {}
+            Way::None => {}
         }
     }
 
