@@ -180,8 +180,8 @@ impl Mutex {
     /// [`ErrorKind::OwnerDied`], naming the node, with a guard ([`LockError::into_guard`]): it is locked, but its last
     /// holder died, left, or ended its thread or panicked inside. [`ErrorKind::Timeout`] naming the holder, and saying
     /// if it is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] once [`Mutex::close`] was called;
-    /// [`ErrorKind::Invalid`] if the calling thread holds it already, or is ending and has given up what it knows of
-    /// mutexes; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// [`ErrorKind::Invalid`] if the calling thread holds it already; [`ErrorKind::NoMemory`] if the system cannot be
+    /// told what is to be done when the thread ends; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError<'_>> {
         self.lock_until(Deadline::after(timeout))
     }
