@@ -18,9 +18,9 @@
  * What holds for every call
  *
  * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the whole story. A
- *            failed call leaves its objects, and all results but a collective's `out`, as they were. Calls name their codes,
- *            but not these: DECK_E_NOMEM and DECK_E_SYSTEM of what makes, opens, joins, clones or posts, DECK_E_CORRUPT of what
- *            reads what another node wrote, DECK_E_TIMEOUT of what opens by name (another node is stopped in there).
+ *            failed call leaves its objects, and all results but a collective's `out`, as they were. Calls name their codes, but
+ *            not these: DECK_E_NOMEM and DECK_E_SYSTEM of what makes, opens, joins, clones, locks or posts, DECK_E_CORRUPT of
+ *            what reads what another node wrote, DECK_E_TIMEOUT of what opens by name (another node is stopped in there).
  * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of another
  *            kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has been used again. Such
  *            mistakes never crash, and never reach another object.

@@ -116,8 +116,8 @@ fn watch_for_forks() {
         }
     }
     static ONCE: Once = Once::new();
+    stay_loaded();
     ONCE.call_once(|| {
-        stay_loaded();
         // SAFETY:
         // - the handler only loads and stores one atomic, as a child of a process with threads may;
         // - it stays mapped.

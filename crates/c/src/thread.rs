@@ -10,7 +10,6 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
-use std::thread::ThreadId;
 
 use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
@@ -38,7 +37,7 @@ struct Started {
     /// Taken by the one who joins.
     thread: Mutex<Option<Thread>>,
     /// Set by the thread itself before it runs anything of the program's.
-    id: Arc<OnceLock<ThreadId>>,
+    id: Arc<OnceLock<libc::pthread_t>>,
     canceller: Canceller,
     ending: Arc<Ending>,
 }
@@ -102,7 +101,7 @@ const PAGE: usize = 64 << 10;
 struct Work {
     start: Start,
     argument: *mut c_void,
-    id: Arc<OnceLock<ThreadId>>,
+    id: Arc<OnceLock<libc::pthread_t>>,
     tell: mpsc::SyncSender<Canceller>,
     ends: Ends,
 }
@@ -122,15 +121,21 @@ fn enter() -> extern "C" fn(*mut c_void) -> *mut c_void {
     unsafe { mem::transmute::<Start, extern "C" fn(*mut c_void) -> *mut c_void>(run) }
 }
 
+/// The calling thread's number in the system's library: of `std` one that is ending has none any more.
+fn own() -> libc::pthread_t {
+    // SAFETY: it only tells.
+    unsafe { libc::pthread_self() }
+}
+
 fn begin(work: *mut Work) -> (Start, *mut c_void) {
     // SAFETY: it was made for this thread, which takes it once.
     let Work { start, argument, id, tell, ends } = *unsafe { Box::from_raw(work) };
     // SAFETY: the calling thread and a name that ends, of less than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"deck".as_ptr()) };
     prepare();
-    let _ = id.set(std::thread::current().id());
+    let _ = id.set(own());
     ends.0.be_of_this_thread();
-    // What the thread has of DECK besides is dropped before.
+    // What is the thread's own in DECK's crates besides is dropped before.
     ENDS.with(|own| own.set(Some(ends)));
     let _ = tell.send(Canceller::of_this_thread());
     (start, argument)
@@ -174,7 +179,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
     answer_uncancelled("deck_thread_join", || {
         let pin = node::pin_to_destroy(&THREADS, thread)?;
         let place = || lock(&pin.thread);
-        if pin.id.get() == Some(&std::thread::current().id()) {
+        if pin.id.get() == Some(&own()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
         let joined = place().take();

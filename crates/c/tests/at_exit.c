@@ -1,15 +1,27 @@
-/* Who cleans up may use DECK: handlers of exit, in the thread that ends the process, and destructors of keys in any thread that ends. Both come when
-   the thread has destroyed what is thread-local. */
+/* Who cleans up may use DECK: handlers of exit, in the thread that ends the process, and destructors of keys in any thread that
+   ends. Both come when the thread has destroyed what is thread-local. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include <pthread.h>
 
 static deck_mutex_t *mutex, *held;
-static pthread_key_t keys[2];
+static pthread_key_t keys[3];
 
 static void leave_locked(void *arg) {
   (void)arg;
   EXPECT(DECK_OK, deck_mutex_lock(mutex, 0));
+}
+
+static void unlock(void *arg) {
+  (void)arg;
+  EXPECT(DECK_OK, deck_mutex_unlock(mutex));
+}
+
+/* What it holds it unlocks when it has ended, in the destructor of a key that is younger than the library's. */
+static void *end_locked(void *key) {
+  EXPECT(DECK_OK, deck_mutex_lock(mutex, 0));
+  CHECK(pthread_setspecific(*(pthread_key_t *)key, key) == 0);
+  return NULL;
 }
 
 static void *end_with_a_key(void *key) {
@@ -45,6 +57,11 @@ int main(void) {
     EXPECT(DECK_E_OWNER_DIED, deck_mutex_lock(mutex, 1000));
     EXPECT(DECK_OK, deck_mutex_unlock(mutex));
   }
+  CHECK(pthread_key_create(&keys[2], unlock) == 0);
+  CHECK(pthread_create(&thread, NULL, end_locked, &keys[2]) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  EXPECT(DECK_OK, deck_mutex_lock(mutex, 1000));
+  EXPECT(DECK_OK, deck_mutex_unlock(mutex));
   EXPECT(DECK_OK, deck_mutex_lock(held, 0));
   EXPECT(DECK_E_INVALID, deck_mutex_lock(NULL, 0));
   CHECK(atexit(clean_up) == 0);

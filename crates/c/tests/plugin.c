@@ -1,5 +1,5 @@
-/* A program loads a plugin that has the library inside, or the library itself, uses it in a thread, and unloads it. Threads of the library's own may be
-   on their way out still, and the system calls it in each child that is forked: its code stays. */
+/* A program loads a plugin that has the library inside, or the library itself, uses it in a thread, and unloads it. Threads of
+   the library's own may be on their way out still, and the system calls it in each child that is forked: its code stays. */
 #define _POSIX_C_SOURCE 200809L
 #ifdef PLUGIN
 #include "check.h"

@@ -19,7 +19,7 @@ pub fn ring(fd: &OwnedFd) -> bool {
     is_there(fd) && rustix::io::write(fd, &1u64.to_ne_bytes()).is_ok()
 }
 
-/// Makes it silent again. Never blocks.
+/// Makes it silent again. Never blocks, unless the program has put a blocking eventfd or timer in its place.
 pub fn hush(fd: &OwnedFd) {
     if is_there(fd) {
         let _ = rustix::io::read(fd, &mut [0u8; 8]);

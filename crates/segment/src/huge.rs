@@ -48,9 +48,8 @@ impl HugePages {
     }
 }
 
-/// Whether making huge pages is worth its time at present. Where memory is in small pieces the kernel takes milliseconds
-/// for each, and where the machine has more to do than it has processors up to a second.
-#[derive(Debug, Default)]
+/// Whether making huge pages is worth its time at present. Where memory is in small pieces the kernel takes
+/// milliseconds for each, and where the machine has more to do than it has processors up to a second.
 pub(crate) struct Pace {
     /// Nanoseconds that huge pages of late have taken more than they are worth.
     lost_ns: AtomicU64,
@@ -58,13 +57,20 @@ pub(crate) struct Pace {
     again_ns: AtomicU64,
 }
 
+/// That of this machine, as far as this process has seen.
+pub(crate) static PACE: Pace = Pace::new();
+
 impl Pace {
-    /// What one may take: several times what its small pages would, as it is quicker to use as long as it is there.
+    /// What one may take: it is quicker to use than its small pages for as long as it is there.
     const WORTH_NS: u64 = 10_000_000;
     /// More than a thread is kept from running for, now and then.
     const MAY_BE_LOST_NS: u64 = 20_000_000;
     /// Memory is put together in the background, and work comes and goes.
     const REST_NS: u64 = 10_000_000_000;
+
+    const fn new() -> Pace {
+        Pace { lost_ns: AtomicU64::new(0), again_ns: AtomicU64::new(0) }
+    }
 
     pub(crate) fn is_worth_it(&self, now_ns: u64) -> bool {
         now_ns >= self.again_ns.load(Ordering::Relaxed)
@@ -111,7 +117,7 @@ mod tests {
 
     /// How many huge pages are made until they are given up, if each takes so long; of a thousand.
     fn made_until_rest(took_ns: u64) -> usize {
-        let pace = Pace::default();
+        let pace = Pace::new();
         let mut now_ns = 1;
         let made = (0..1000).take_while(|_| {
             let is_worth_it = pace.is_worth_it(now_ns);
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_page_that_took_long_once_is_no_reason_and_after_a_rest_all_is_as_before() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         let mut now_ns = 1;
         let mut make = |took_ns: u64| {
             pace.note(now_ns, now_ns + took_ns);

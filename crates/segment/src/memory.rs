@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::huge::{HUGE, HugePages, Pace, Way};
+use crate::huge::{HUGE, HugePages, PACE, Way};
 use crate::layout::PAGE;
 use crate::limits;
 
@@ -36,7 +36,6 @@ pub struct Segment {
     base: NonNull<u8>,
     bytes: usize,
     huge: OnceLock<Way>,
-    pace: Pace,
 }
 
 // SAFETY: the mapping is plain memory, valid until drop; all access goes through atomics or raw pointers.
@@ -116,7 +115,7 @@ impl Segment {
         let base = NonNull::new(base.map_err(refused)?.cast())
             .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
         let identity = identity(fd.as_fd());
-        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new(), pace: Pace::default() })
+        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() })
     }
 
     /// What changes the memory's pages through its descriptor, if that is still the memory's: a program that has closed
@@ -160,11 +159,11 @@ impl Segment {
         let Some(way) = self.huge.get().copied().filter(|way| *way != Way::None) else { return };
         for page in (begin..end).step_by(HUGE) {
             let begun_ns = now_ns();
-            if !self.pace.is_worth_it(begun_ns) {
+            if !PACE.is_worth_it(begun_ns) {
                 return;
             }
             self.make_huge(way, page);
-            self.pace.note(begun_ns, now_ns());
+            PACE.note(begun_ns, now_ns());
         }
     }
 
@@ -219,12 +218,12 @@ impl Segment {
 
     /// The number by which the kernel knows the memory: the same for all who map it.
     pub fn inode(&self) -> u64 {
-        rustix::fs::fstat(&*self.fd).map_or(0, |stat| stat.st_ino)
+        self.identity.map_or(0, |(_, inode)| inode)
     }
 
     /// True if `fd` is the memory that is mapped here.
     pub fn is_same(&self, fd: impl AsFd) -> bool {
-        identity(fd.as_fd()).is_some_and(|other| identity(self.fd.as_fd()) == Some(other))
+        identity(fd.as_fd()).is_some_and(|other| self.identity == Some(other))
     }
 
     /// Virtual size in bytes.
@@ -312,9 +311,11 @@ impl Drop for Segment {
         // SAFETY: the mapping was made by `map` with this address and size, and nothing borrows from it any more: every
         // pointer into it is kept beside an `Arc<Segment>`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
-        // In whatever call the last one lets go of it.
-        // SAFETY: here and nowhere else.
-        uncancelled(|| unsafe { ManuallyDrop::drop(&mut self.fd) });
+        if identity(self.fd.as_fd()) == self.identity {
+            // In whatever call the last one lets go of it.
+            // SAFETY: here and nowhere else.
+            uncancelled(|| unsafe { ManuallyDrop::drop(&mut self.fd) });
+        }
     }
 }
 
@@ -332,7 +333,7 @@ mod tests {
         let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &[7; 8192]).unwrap();
         // As if the program had closed it, and opened its own.
-        // SAFETY: both are open; the segment takes what is there by now for its own, and closes it.
+        // SAFETY: both are open; the segment finds that what is there by now is not its own.
         assert!(unsafe { libc::dup2(file.as_raw_fd(), segment.fd.as_raw_fd()) } >= 0);
         segment.release(0, 1 << 20);
         assert_eq!(segment.allocate(1 << 20, 1 << 20).unwrap_err().kind(), ErrorKind::NoMemory);
@@ -410,11 +411,13 @@ mod tests {
         for wanted in [HugePages::Auto, HugePages::Always] {
             let segment = Segment::create("test-huge", 16 << 20).unwrap();
             segment.use_huge_pages(wanted, 0);
+            let is_worth_it = PACE.is_worth_it(now_ns());
             // Neither begins nor ends with a huge page.
             segment.allocate(3 << 20, 8 << 20).unwrap();
             segment.store_bytes(4 << 20, &[1; 8]).unwrap();
             let found = huge_bytes("test-huge");
-            if can == 0 && segment.huge.get() == Some(&Way::Collapse) {
+            let is_worth_it = is_worth_it && PACE.is_worth_it(now_ns());
+            if can == 0 && is_worth_it && segment.huge.get() == Some(&Way::Collapse) {
                 assert!(found >= HUGE, "{wanted:?}: {found} bytes of 8 MiB are huge pages");
             } else {
                 println!("{wanted:?}: {found} bytes of huge pages; collapsing returns {can}");

@@ -17,8 +17,8 @@ extern "C" fn in_child() {
 /// Notices forks from now on. Called when a node joins.
 pub fn watch() {
     static REGISTERED: Once = Once::new();
+    stay_loaded();
     REGISTERED.call_once(|| {
-        stay_loaded();
         // SAFETY: the handler is a function that lives for ever and only stores to an atomic, which is allowed between
         // fork and exec.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

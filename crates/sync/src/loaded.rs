@@ -6,13 +6,17 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From now on whatever library this code is a part of is never unloaded. A program is not in any case.
+/// From now on whatever library this code is a part of is never unloaded. A program is not in any case. May wait for
+/// the loader, and so for constructors of libraries that are being loaded: not to be called where those may wait for
+/// it.
 pub fn stay_loaded() {
-    static ONCE: Once = Once::new();
-    if !cfg!(miri) {
-        ONCE.call_once(hold_own_library);
+    static IS_HELD: AtomicBool = AtomicBool::new(false);
+    // To hold it twice does no harm.
+    if !cfg!(miri) && !IS_HELD.load(Ordering::Relaxed) {
+        hold_own_library();
+        IS_HELD.store(true, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 //! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of
 //! the program: no wait of the program's ends because a service is awake.
 
+use std::os::unix::thread::JoinHandleExt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
 #[cfg(not(loom))]
@@ -35,7 +36,8 @@ impl Service {
         [Service::Control, Service::Broker, Service::Watcher, Service::Memory, Service::Sleeper];
 
     /// The name of its thread: at most 15 bytes, as the kernel cuts what is longer. With a slash, as the kernel's own
-    /// threads have it: no program is called so, and threads that have no name of their own are called as their program.
+    /// threads have it: no program is called so, and threads that have no name of their own are called as their
+    /// program.
     pub const fn name(self) -> &'static str {
         match self {
             Service::Control => "deck/control",
@@ -94,9 +96,10 @@ impl Running {
     /// Waits until the thread has ended, which was told to: a second at most. If the program has closed what it
     /// was to be told by, it never does. Not waited for by the service itself.
     pub fn end(self) {
-        if self.thread.thread().id() != std::thread::current().id()
-            && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout)
-        {
+        // SAFETY: it only tells.
+        let own = unsafe { libc::pthread_self() };
+        // The thread's number in the system's library: of `std` an ending thread has none any more.
+        if self.thread.as_pthread_t() != own && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout) {
             // It may have panicked, which it has told by then.
             let _ = self.thread.join();
         }

@@ -3,9 +3,11 @@
 //! Whoever cleans up may use DECK still: destructors of thread-local values in their thread, and handlers of `exit` and
 //! destructors of static objects in the thread that ends the process, which has destroyed its thread-local values
 //! before them. So what a thread has of DECK and needs there is not dropped like those. The keys of the system's
-//! threads come after them, once more if their own destructors use what was ended already; and `exit` leaves them
-//! alone, as the process ends with all it has.
+//! threads come after them, and the system comes to them several times while destructors set them anew: what is done
+//! here is done the second time, behind those of the program's own keys. `exit` leaves keys alone, as the process ends
+//! with all it has.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
@@ -14,8 +16,7 @@ use crate::{Error, ErrorKind, Result, stay_loaded};
 
 /// What is done at the end of each thread that expects it.
 pub struct ThreadEnd {
-    /// None if there was none to be had.
-    key: OnceLock<Option<libc::pthread_key_t>>,
+    key: OnceLock<libc::pthread_key_t>,
     act: fn(),
 }
 
@@ -30,29 +31,52 @@ impl ThreadEnd {
     /// # Errors
     /// [`ErrorKind::NoMemory`].
     pub fn expect(&'static self) -> Result<()> {
-        let make = || {
-            stay_loaded();
-            let mut key = 0;
-            // SAFETY: a place for the key; `ended` stays loaded, and takes what `expect` gives.
-            (unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0).then_some(key)
-        };
-        let is_set = |key: &libc::pthread_key_t| {
-            // SAFETY: a key that was made and is never deleted.
-            unsafe { libc::pthread_setspecific(*key, ptr::from_ref(self).cast()) == 0 }
-        };
-        match self.key.get_or_init(make).as_ref().filter(|key| is_set(key)) {
+        let key = self.key.get().copied().or_else(|| self.make_key());
+        match key.filter(|key| self.set(*key, IS_ENDING.get())) {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::NoMemory, "noting what is to be done at the end of a thread")
                 .with_remedy("let the program use fewer keys of threads (pthread_key_create), or less memory")),
         }
     }
+
+    #[cold]
+    fn make_key(&'static self) -> Option<libc::pthread_key_t> {
+        stay_loaded();
+        let mut key = 0;
+        // SAFETY: a place for the key; `ended` stays loaded, and takes what `set` gives.
+        if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
+            return None;
+        }
+        if self.key.set(key).is_err() {
+            // Another thread was faster.
+            // SAFETY: nobody else knows this one.
+            unsafe { libc::pthread_key_delete(key) };
+        }
+        self.key.get().copied()
+    }
+
+    /// The calling thread does it when the system comes to the key: `at_once`, or the time after that.
+    fn set(&'static self, key: libc::pthread_key_t, at_once: bool) -> bool {
+        let this = ptr::from_ref(self).wrapping_byte_add(at_once.into());
+        // SAFETY: a key that was made and is never deleted.
+        unsafe { libc::pthread_setspecific(key, this.cast()) == 0 }
+    }
 }
+
+thread_local!(static IS_ENDING: Cell<bool> = const { Cell::new(false) });
 
 /// Called by the system's library at the end of a thread, with what was set for its key.
 unsafe extern "C" fn ended(end: *mut c_void) {
-    // SAFETY: `expect` has set it, to one that lives for ever.
+    let at_once = !end.addr().is_multiple_of(align_of::<ThreadEnd>());
+    let end = end.wrapping_byte_sub(at_once.into());
+    // SAFETY: `set` has given the address of one that lives for ever, or the byte behind that.
     let end: &'static ThreadEnd = unsafe { &*end.cast() };
-    (end.act)();
+    // Whoever comes this late waits no more: the system does not come for ever.
+    IS_ENDING.set(true);
+    let is_put_off = !at_once && end.key.get().is_some_and(|key| end.set(*key, true));
+    if !is_put_off {
+        (end.act)();
+    }
 }
 
 #[cfg(all(test, not(loom)))]

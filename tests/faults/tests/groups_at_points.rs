@@ -206,7 +206,6 @@ fn a_member_killed_while_it_joins_makes_room_for_another() {
     }
 }
 
-/// Nobody comes or goes afterwards, who would make those look again that wait.
 #[test]
 fn a_try_to_join_does_not_wait_longer_for_a_node_that_is_stopped_while_it_enters_the_name() {
     let job = Job::launched(PROGRAM);
@@ -223,6 +222,7 @@ fn a_try_to_join_does_not_wait_longer_for_a_node_that_is_stopped_while_it_enters
     job.end();
 }
 
+/// Nobody comes or goes afterwards, who would make those look again that wait.
 #[test]
 fn a_member_that_takes_its_place_at_a_board_whose_node_has_died_goes_to_the_next_one() {
     let job = Job::launched(PROGRAM);

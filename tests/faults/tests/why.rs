@@ -11,6 +11,7 @@ use deck_sync::Service;
 use deck_testkit::see::{self, cycle, nodes_of, said, told, waits};
 use deck_testkit::{Job, join_group};
 use serde_json::{Value, json};
+use tempfile::tempdir;
 
 fn program() -> &'static str {
     see::seen(deck_testkit::node_program!())
@@ -256,9 +257,8 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
 /// Its threads, which have no names of their own, are called so too.
 #[test]
 fn the_threads_of_a_program_that_is_called_like_one_of_decks_own_are_told() {
-    let folder = std::env::temp_dir().join(format!("deck-why-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
-    let called = folder.join(Path::new(Service::Broker.name()).file_name().unwrap());
+    let folder = tempdir().expect("the temporary folder can be written");
+    let called = folder.path().join(Path::new(Service::Broker.name()).file_name().unwrap());
     symlink(program(), &called).expect("a link");
     let job = Job::launched(called.to_str().expect("a plain path"));
     let [node] = job.nodes();
@@ -267,7 +267,6 @@ fn the_threads_of_a_program_that_is_called_like_one_of_decks_own_are_told() {
     assert_eq!(told["waits"][0]["thread_name"], called.file_name().unwrap().to_str().unwrap(), "{told}");
     drop(node);
     job.end();
-    std::fs::remove_dir_all(folder).expect("it was made here");
 }
 
 /// Of the second two, one waits for what a node could do that is still to come.

@@ -6,6 +6,7 @@
 //! runs the code that it judges, so a rule also holds for code behind a `cfg` that is off.
 #![forbid(unsafe_code)]
 
+pub mod aliases;
 pub mod arrows;
 pub mod atomics;
 pub mod comments;
@@ -15,7 +16,6 @@ pub mod names;
 pub mod partners;
 pub mod source;
 pub mod tree;
-pub mod twins;
 pub mod unsafe_code;
 pub mod variables;
 

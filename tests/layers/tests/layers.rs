@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, atomics, comments, error_pages, fences, names, partners, twins, unsafe_code, variables};
+use deck_layers::{Finding, aliases, atomics, comments, error_pages, fences, names, partners, unsafe_code, variables};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -103,5 +103,5 @@ fn every_variable_stands_in_the_table_and_every_line_of_it_is_read() {
 
 #[test]
 fn every_function_of_c_is_found_by_its_name_in_rust() {
-    expect_none(twins::unlike_the_header(&files()));
+    expect_none(aliases::unlike_the_header(&files()));
 }

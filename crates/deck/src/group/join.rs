@@ -27,7 +27,7 @@ use super::retired;
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
 const _: () = assert!(PREFIX.as_bytes()[0] == deck_peers::RESERVED as u8, "programs give no such names to mail boxes");
-/// How long a thread that gives up, or leaves, waits for the board's lock.
+/// How long a thread that gives up, leaves, or makes a new board waits for the board's lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A group that was joined.
@@ -169,7 +169,8 @@ impl Joining<'_> {
         let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
         // Until the name is claimed, or is somebody else's: who knows the place from the last group that was here is
         // kept off.
-        let locked = match board.lock(membership, self.name, Deadline::after(PATIENCE)) {
+        let until = Deadline::after(PATIENCE).min(deadline.to_be_answered());
+        let locked = match board.lock(membership, self.name, until) {
             Ok(locked) => locked,
             Err(error) => {
                 // Somebody who comes late is still at the board that was here.

@@ -4,11 +4,13 @@
 //! back to the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are
 //! kept for further groups as long as the node is in its job: see `board`.
 
+use std::ptr;
 use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::Result;
 use deck_peers::Membership;
 use deck_segment::{Buffer, Region};
+use deck_sync::atomic::{Ordering, fence};
 use deck_sync::locks::lock;
 
 use super::board::{Board, State};
@@ -26,11 +28,6 @@ struct Retired {
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 /// Boards of this process: those of groups that are over, and those of groups that this process's members have left.
 static BOARDS: Mutex<Vec<(Weak<Membership>, Region)>> = Mutex::new(Vec::new());
-
-/// The node, if it is still in its job: memory of a node that has left is never used again.
-fn here(membership: &Weak<Membership>) -> Option<Arc<Membership>> {
-    membership.upgrade().filter(|membership| !membership.has_left())
-}
 
 /// Keeps what a member contributed, and messages in which others may still read, until all have left the group. Never
 /// blocks.
@@ -62,6 +59,8 @@ pub fn keep_region(membership: &Arc<Membership>, region: Option<Region>) {
 /// sweeps after it has said so, under the lock that was just held: one of the two finds it.
 fn until_left(membership: &Membership) {
     membership.after_leaving(sweep);
+    // SeqCst: pairs with: membership/after_leaving. Whoever leaves and does not see that it is to sweep is seen.
+    fence(Ordering::SeqCst);
     if membership.has_left() {
         sweep();
     }
@@ -69,13 +68,23 @@ fn until_left(membership: &Membership) {
 
 /// Frees what nobody looks at any more. Never blocks.
 pub fn sweep() {
-    lock(&RETIRED).retain(|retired| {
-        here(&retired.membership).is_some_and(|membership| {
+    // All of these are dropped when the locks are free again: with the last hold of a node it leaves, and comes by
+    // here.
+    let mut nodes = Vec::new();
+    let mut here = |membership: &Weak<Membership>| {
+        nodes.extend(membership.upgrade());
+        // Memory of a node that has left is never used again.
+        nodes.last().filter(|node| ptr::eq(Arc::as_ptr(node), membership.as_ptr()) && !node.has_left()).cloned()
+    };
+    let is_over = |retired: &mut Retired| {
+        here(&retired.membership).is_none_or(|membership| {
             let is_same = retired.board.incarnation() == retired.incarnation;
-            is_same && retired.board.state() != State::Over && !is_over(&membership, &retired.board)
+            !is_same || retired.board.state() == State::Over || is_over(&membership, &retired.board)
         })
-    });
-    lock(&BOARDS).retain(|(membership, _)| here(membership).is_some());
+    };
+    let retired: Vec<Retired> = lock(&RETIRED).extract_if(.., is_over).collect();
+    let boards: Vec<_> = lock(&BOARDS).extract_if(.., |(membership, _)| here(membership).is_none()).collect();
+    drop((retired, boards, nodes));
 }
 
 /// Memory for a board of `bytes`: that of a group that is over, or new. A node that came late to that group, and

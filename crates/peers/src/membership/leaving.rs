@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_segment::HeapMemory;
-use deck_sync::atomic::Ordering;
+use deck_sync::atomic::{Ordering, fence};
 use deck_sync::locks::{lock, read};
 use deck_sync::{Deadline, Running, point};
 
@@ -78,6 +78,9 @@ impl Membership {
         lock(&self.peers).clear();
         lock(&self.hosted).take();
         lock(&self.listener).take();
+        // SeqCst: pairs with: membership/after_leaving. Whoever says that there is something to sweep, and is not seen
+        // here, sees that this node has left.
+        fence(Ordering::SeqCst);
         if let Some(sweep) = self.after_leaving.get() {
             sweep();
         }
