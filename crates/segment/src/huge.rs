@@ -6,7 +6,8 @@
 //! *never*. The kernel also lets a program ask for them piece by piece, whatever that file says. That is done unless
 //! the system lets no memory at all have them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
 
-use deck_sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use deck_sync::told;
 
 /// Bytes of a huge page on x86-64, and on aarch64 with pages of 4 KiB.
