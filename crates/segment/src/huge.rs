@@ -6,8 +6,9 @@
 //! *never*. The kernel also lets a program ask for them piece by piece, whatever that file says. That is done unless
 //! the system lets no memory at all have them (`enabled`), and even then if the user wants it ([`HugePages::Always`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::LazyLock;
 
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::told;
 
 /// Bytes of a huge page on x86-64, and on aarch64 with pages of 4 KiB.
@@ -51,6 +52,7 @@ impl HugePages {
 
 /// Whether making huge pages is worth its time at present. Where memory is in small pieces the kernel takes
 /// milliseconds for each, and where the machine has more to do than it has processors up to a second.
+#[derive(Default)]
 pub(crate) struct Pace {
     /// Nanoseconds that huge pages of late have taken more than they are worth.
     lost_ns: AtomicU64,
@@ -59,7 +61,7 @@ pub(crate) struct Pace {
 }
 
 /// That of this machine, as far as this process has seen.
-pub(crate) static PACE: Pace = Pace::new();
+pub(crate) static PACE: LazyLock<Pace> = LazyLock::new(Pace::default);
 
 impl Pace {
     /// What one may take: it is quicker to use than its small pages for as long as it is there.
@@ -68,10 +70,6 @@ impl Pace {
     const MAY_BE_LOST_NS: u64 = 20_000_000;
     /// Memory is put together in the background, and work comes and goes.
     const REST_NS: u64 = 10_000_000_000;
-
-    const fn new() -> Pace {
-        Pace { lost_ns: AtomicU64::new(0), again_ns: AtomicU64::new(0) }
-    }
 
     pub(crate) fn is_worth_it(&self, now_ns: u64) -> bool {
         now_ns >= self.again_ns.load(Ordering::Relaxed)
@@ -118,7 +116,7 @@ mod tests {
 
     /// How many huge pages are made until they are given up, if each takes so long; of a thousand.
     fn made_until_rest(took_ns: u64) -> usize {
-        let pace = Pace::new();
+        let pace = Pace::default();
         let mut now_ns = 1;
         let made = (0..1000).take_while(|_| {
             let is_worth_it = pace.is_worth_it(now_ns);
@@ -137,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_page_that_took_long_once_is_no_reason_and_after_a_rest_all_is_as_before() {
-        let pace = Pace::new();
+        let pace = Pace::default();
         let mut now_ns = 1;
         let mut make = |took_ns: u64| {
             pace.note(now_ns, now_ns + took_ns);
