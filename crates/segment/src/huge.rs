@@ -75,10 +75,11 @@ impl Pace {
         now_ns >= self.again_ns.load(Ordering::Relaxed)
     }
 
-    /// One huge page was made between these times. Of several threads' notes at the same moment one may be missing.
-    pub(crate) fn note(&self, begun_ns: u64, done_ns: u64) {
+    /// So many huge pages were made between these times. Of several threads' notes at the same moment one may be
+    /// missing.
+    pub(crate) fn note(&self, pages: usize, begun_ns: u64, done_ns: u64) {
         let lost_ns = self.lost_ns.load(Ordering::Relaxed);
-        let lost_ns = (lost_ns + done_ns.saturating_sub(begun_ns)).saturating_sub(Pace::WORTH_NS);
+        let lost_ns = (lost_ns + done_ns.saturating_sub(begun_ns)).saturating_sub(Pace::WORTH_NS * pages as u64);
         let rests = lost_ns > Pace::MAY_BE_LOST_NS;
         if rests {
             self.again_ns.store(done_ns + Pace::REST_NS, Ordering::Relaxed);
@@ -120,7 +121,7 @@ mod tests {
         let mut now_ns = 1;
         let made = (0..1000).take_while(|_| {
             let is_worth_it = pace.is_worth_it(now_ns);
-            pace.note(now_ns, now_ns + took_ns);
+            pace.note(1, now_ns, now_ns + took_ns);
             now_ns += took_ns;
             is_worth_it
         });
@@ -138,13 +139,13 @@ mod tests {
         let pace = Pace::default();
         let mut now_ns = 1;
         let mut make = |took_ns: u64| {
-            pace.note(now_ns, now_ns + took_ns);
+            pace.note(2, now_ns, now_ns + took_ns);
             now_ns += took_ns;
             (now_ns, pace.is_worth_it(now_ns))
         };
-        let long_ns = Pace::WORTH_NS + Pace::MAY_BE_LOST_NS;
+        let long_ns = 2 * Pace::WORTH_NS + Pace::MAY_BE_LOST_NS;
         assert!(make(long_ns).1);
-        assert!((0..3).all(|_| make(100_000).1));
+        assert!((0..2).all(|_| make(100_000).1));
         assert!(make(long_ns).1, "what was lost is made up for");
         let (done_ns, is_worth_it) = make(long_ns);
         assert!(!is_worth_it);

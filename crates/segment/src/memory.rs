@@ -156,29 +156,30 @@ impl Segment {
     /// there are, while they are worth it.
     fn allocate_huge(&self, offset: usize, bytes: usize) {
         let (begin, end) = (offset.next_multiple_of(HUGE), (offset + bytes) / HUGE * HUGE);
+        let Some(whole) = end.checked_sub(begin).filter(|whole| *whole > 0) else { return };
         let Some(way) = self.huge.get().copied().filter(|way| *way != Way::None) else { return };
-        for page in (begin..end).step_by(HUGE) {
-            let begun_ns = now_ns();
-            if !PACE.is_worth_it(begun_ns) {
-                return;
-            }
-            self.make_huge(way, page);
-            PACE.note(begun_ns, now_ns());
+        let begun_ns = now_ns();
+        if PACE.is_worth_it(begun_ns) {
+            self.make_huge(way, begin, whole);
+            PACE.note(whole / HUGE, begun_ns, now_ns());
         }
     }
 
-    fn make_huge(&self, way: Way, page: usize) {
+    fn make_huge(&self, way: Way, begin: usize, whole: usize) {
         match way {
             // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where
             // there is too little memory, instead of a signal.
-            Way::Advice => _ = self.advise(Advice::LinuxPopulateWrite, page, HUGE),
+            Way::Advice => _ = self.advise(Advice::LinuxPopulateWrite, begin, whole),
             Way::Collapse => {
                 // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
                 // with all of them it takes seven times as long.
-                let _ = self.change(FallocateFlags::empty(), page, PAGE);
-                if let Some(address) = self.at(page, HUGE) {
+                for piece in (begin..begin + whole).step_by(HUGE) {
+                    let _ = self.change(FallocateFlags::empty(), piece, PAGE);
+                }
+                // All in one call, each of which may wait for all cores.
+                if let Some(address) = self.at(begin, whole) {
                     // SAFETY: inside the live mapping; the content stays.
-                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), HUGE, libc::MADV_COLLAPSE) };
+                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), whole, libc::MADV_COLLAPSE) };
                 }
             }
             Way::None => {}
