@@ -47,21 +47,13 @@ struct Failure {
 /// mistake after a `deck_init` that failed, though the first argument fails as well and is evaluated last.
 const KEPT: usize = 3;
 
+#[derive(Default)]
 struct Last {
     failure: Option<Failure>,
     kept: [Option<CString>; KEPT],
-    /// All of this is dropped at the thread's end.
-    has_end: bool,
 }
 
 impl Last {
-    const NOTHING: Last = Last { failure: None, kept: [const { None }; KEPT], has_end: false };
-
-    fn prepare(&mut self) {
-        // Where a thread's end cannot be noted, its last texts stay.
-        self.has_end = self.has_end || END.expect().is_ok();
-    }
-
     fn replace(&mut self, failure: Failure) {
         if let Some(Failure { text: Some(text), .. }) = self.failure.replace(failure) {
             self.kept.rotate_right(1);
@@ -72,10 +64,11 @@ impl Last {
 
 thread_local! {
     /// Not dropped with other thread-local values: what cleans up after them may fail, too, and wants to say why.
-    static LAST: RefCell<ManuallyDrop<Last>> = const { RefCell::new(ManuallyDrop::new(Last::NOTHING)) };
+    static LAST: RefCell<ManuallyDrop<Last>> =
+        const { RefCell::new(ManuallyDrop::new(Last { failure: None, kept: [const { None }; KEPT] })) };
 }
 
-static END: ThreadEnd = ThreadEnd::new(|| drop(last(|last| mem::replace(last, Last::NOTHING))));
+static END: ThreadEnd = ThreadEnd::new(|| drop(last(mem::take)));
 
 fn last<R>(what: impl FnOnce(&mut Last) -> R) -> R {
     LAST.with(|last| what(&mut last.borrow_mut()))
@@ -123,17 +116,16 @@ fn bug(panic: &(dyn Any + Send)) -> Error {
 #[cold]
 fn remember(call: &'static str, error: Error) -> ErrorKind {
     let kind = error.kind();
-    last(|last| {
-        last.prepare();
-        last.replace(Failure { call, error, text: None });
-    });
+    prepare();
+    last(|last| last.replace(Failure { call, error, text: None }));
     kind
 }
 
 /// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with
 /// nothing left in caches.
 pub fn prepare() {
-    last(Last::prepare);
+    // Where a thread's end cannot be noted, its last texts stay.
+    let _ = END.expect();
 }
 
 /// `deck_strerror` in deck.h.

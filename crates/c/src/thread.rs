@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
@@ -36,8 +36,8 @@ unsafe impl Object for Started {
 struct Started {
     /// Taken by the one who joins.
     thread: Mutex<Option<Thread>>,
-    /// Set by the thread itself before it runs anything of the program's.
-    id: Arc<OnceLock<libc::pthread_t>>,
+    /// Its number in the system's library: of `std` a thread that is ending has none any more.
+    id: libc::pthread_t,
     canceller: Canceller,
     ending: Arc<Ending>,
 }
@@ -101,7 +101,6 @@ const PAGE: usize = 64 << 10;
 struct Work {
     start: Start,
     argument: *mut c_void,
-    id: Arc<OnceLock<libc::pthread_t>>,
     tell: mpsc::SyncSender<Canceller>,
     ends: Ends,
 }
@@ -121,19 +120,12 @@ fn enter() -> extern "C" fn(*mut c_void) -> *mut c_void {
     unsafe { mem::transmute::<Start, extern "C" fn(*mut c_void) -> *mut c_void>(run) }
 }
 
-/// The calling thread's number in the system's library: of `std` one that is ending has none any more.
-fn own() -> libc::pthread_t {
-    // SAFETY: it only tells.
-    unsafe { libc::pthread_self() }
-}
-
 fn begin(work: *mut Work) -> (Start, *mut c_void) {
     // SAFETY: it was made for this thread, which takes it once.
-    let Work { start, argument, id, tell, ends } = *unsafe { Box::from_raw(work) };
+    let Work { start, argument, tell, ends } = *unsafe { Box::from_raw(work) };
     // SAFETY: the calling thread and a name that ends, of less than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"deck".as_ptr()) };
     prepare();
-    let _ = id.set(own());
     ends.0.be_of_this_thread();
     // What is the thread's own in DECK's crates besides is dropped before.
     ENDS.with(|own| own.set(Some(ends)));
@@ -157,12 +149,13 @@ pub unsafe extern "C" fn deck_thread_create(
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
         // Before the thread runs: it could not be taken back.
         let room = THREADS.reserve()?;
-        let (id, ending) = (Arc::new(OnceLock::new()), Arc::new(Ending::default()));
+        let ending = Arc::new(Ending::default());
         let (tell, told) = mpsc::sync_channel(1);
         let ends = Ends(ending.clone());
-        let started = Thread::start(Box::new(Work { start, argument, id: id.clone(), tell, ends }))?;
+        let started = Thread::start(Box::new(Work { start, argument, tell, ends }))?;
         let no_begin = |_| Error::new(ErrorKind::System, "starting a thread that ended before it began");
         let canceller = told.recv().map_err(no_begin)?;
+        let id = started.0;
         let handle = room.fill(session, Started { thread: Mutex::new(Some(started)), id, canceller, ending });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { thread.write(handle) };
@@ -179,7 +172,8 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
     answer_uncancelled("deck_thread_join", || {
         let pin = node::pin_to_destroy(&THREADS, thread)?;
         let place = || lock(&pin.thread);
-        if pin.id.get() == Some(&own()) {
+        // SAFETY: it only tells.
+        if pin.id == unsafe { libc::pthread_self() } {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
         let joined = place().take();

@@ -118,10 +118,15 @@ impl Segment {
         Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() })
     }
 
-    /// What changes the memory's pages through its descriptor, if that is still the memory's: a program that has closed
-    /// descriptors which are not its own may have a file of that number by now.
+    /// False if the program has closed the descriptor, although it is not its own, and may have a file of that number
+    /// by now.
+    fn has_descriptor(&self) -> bool {
+        identity(self.fd.as_fd()) == self.identity
+    }
+
+    /// What changes the memory's pages through its descriptor, if that is still the memory's.
     fn change(&self, flags: FallocateFlags, offset: usize, bytes: usize) -> rustix::io::Result<()> {
-        if identity(self.fd.as_fd()) != self.identity {
+        if !self.has_descriptor() {
             return Err(Errno::BADF);
         }
         rustix::fs::fallocate(&*self.fd, flags, offset as u64, bytes as u64)
@@ -157,23 +162,20 @@ impl Segment {
     fn allocate_huge(&self, offset: usize, bytes: usize) {
         let (begin, end) = (offset.next_multiple_of(HUGE), (offset + bytes) / HUGE * HUGE);
         let Some(whole) = end.checked_sub(begin).filter(|whole| *whole > 0) else { return };
-        let Some(way) = self.huge.get().copied().filter(|way| *way != Way::None) else { return };
         let begun_ns = now_ns();
-        if PACE.is_worth_it(begun_ns) {
-            self.make_huge(way, begin, whole);
-            PACE.note(whole / HUGE, begun_ns, now_ns());
+        if !PACE.is_worth_it(begun_ns) {
+            return;
         }
-    }
-
-    fn make_huge(&self, way: Way, begin: usize, whole: usize) {
-        match way {
+        match self.huge.get() {
             // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where
             // there is too little memory, instead of a signal.
-            Way::Advice => _ = self.advise(Advice::LinuxPopulateWrite, begin, whole),
-            Way::Collapse => {
+            Some(Way::Advice) => {
+                let _ = self.advise(Advice::LinuxPopulateWrite, begin, whole);
+            }
+            Some(Way::Collapse) => {
                 // A piece without any page is taken for one that is gone. With one page the kernel has little to copy:
                 // with all of them it takes seven times as long.
-                for piece in (begin..begin + whole).step_by(HUGE) {
+                for piece in (begin..end).step_by(HUGE) {
                     let _ = self.change(FallocateFlags::empty(), piece, PAGE);
                 }
                 // All in one call, each of which may wait for all cores.
@@ -182,8 +184,9 @@ impl Segment {
                     let _ = unsafe { libc::madvise(address.as_ptr().cast(), whole, libc::MADV_COLLAPSE) };
                 }
             }
-            Way::None => {}
+            Some(Way::None) | None => return,
         }
+        PACE.note(whole / HUGE, begun_ns, now_ns());
     }
 
     /// Has the page tables of this process know the pages of a range, which were allocated before.
@@ -312,7 +315,7 @@ impl Drop for Segment {
         // SAFETY: the mapping was made by `map` with this address and size, and nothing borrows from it any more: every
         // pointer into it is kept beside an `Arc<Segment>`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
-        if identity(self.fd.as_fd()) == self.identity {
+        if self.has_descriptor() {
             // In whatever call the last one lets go of it.
             // SAFETY: here and nowhere else.
             uncancelled(|| unsafe { ManuallyDrop::drop(&mut self.fd) });

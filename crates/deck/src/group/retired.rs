@@ -35,12 +35,10 @@ pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Regi
     if contributions.is_empty() && kept.is_empty() {
         return;
     }
-    let (board, incarnation) = (board.clone(), board.incarnation());
-    let retired = Arc::downgrade(membership);
     lock(&RETIRED).push(Retired {
-        membership: retired,
-        board,
-        incarnation,
+        membership: Arc::downgrade(membership),
+        board: board.clone(),
+        incarnation: board.incarnation(),
         _contributions: contributions,
         _kept: kept,
     });
