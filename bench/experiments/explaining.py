@@ -76,13 +76,14 @@ def _medians(records: list[Record], experiment: Experiment, point: str) -> dict[
 
 
 def _difference(records: list[Record], experiment: Experiment, point: str) -> str:
-    """What is between DECK and MPI, shared out among the parts of the work."""
-    found, parts = _medians(records, experiment, point), experiment.parts(point)
-    best = judging.best_mpi(records, experiment, point)
-    if parts is None or DECK not in found or best not in found:
+    """What is between DECK and MPI within a turn, as the ratios are, shared out among the parts of the work."""
+    parts, best = experiment.parts(point), judging.best_mpi(records, experiment, point)
+    own, others = (judging.times(records, experiment, one, point) for one in (DECK, best))
+    each = [own[turn] - others[turn] for turn in own if turn in others]
+    if parts is None or not each:
         return ""
     count, name = parts
-    more = found[DECK] - found[best]
+    more = median(each)
     return f"DECK takes {duration(abs(more) / count)} {'more' if more > 0 else 'less'} than '{best}' for each of {count} {name}s"
 
 

@@ -157,6 +157,12 @@ class Reasons(unittest.TestCase):
         self.assertRegex(said, r"noise decides; about \d+ turns as noisy as these would tell")
         self.assertIn("of 5 turns, too few for an interval", self._reason([1.1] * 5, [1.0] * 5))
 
+    def test_a_difference_is_of_turns_as_the_ratio_is(self) -> None:
+        # DECK is faster in two turns of three, though its median is above that of MPI.
+        said = self._reason([10.0, 5.0, 9.0] * 3, [11.0, 6.0, 5.0] * 3)
+        self.assertIn("16 (reached, uncertain): the median is 11.1% below the goal", said)
+        self.assertIn("DECK takes 62.50 ms less than 'MPI' for each of 16 slices", said)
+
     def test_the_farm_says_how_much_of_it_is_the_start_of_povray(self) -> None:
         found = [Record("povray-farm", point, 0, DECK, 6.0, 0.0) for point in FARM.points]
         said = explaining.starting(found, FARM, {"cores": "2", explaining.START: "0.75 s"})
