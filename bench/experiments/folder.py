@@ -3,6 +3,8 @@ whoever stops a run loses nothing, and a later one goes on."""
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -46,6 +48,15 @@ def expect_writable(folder: Path) -> None:
         sys.exit(f"papers: {folder} {reason}; choose another folder with --out")
 
 
+@contextmanager
+def being_written(folder: Path) -> Iterator[None]:
+    """Ends the program if what is done here cannot write there: a disk becomes full in the course of a run."""
+    try:
+        yield
+    except OSError as error:
+        sys.exit(f"papers: {folder} cannot be written to: {error.strerror}; free space, or choose another folder with --out")
+
+
 def begin(folder: Path, described: dict[str, str]) -> None:
     """Writes down where and on what this run is measured."""
     expect_the_same(folder, described)
@@ -53,7 +64,8 @@ def begin(folder: Path, described: dict[str, str]) -> None:
         before = described_in(folder)
         described = {**before, "command": f"{before['command']}; {described['command']}"}
         described.pop(INTERRUPTED, None)
-    folder.mkdir(parents=True, exist_ok=True)
+    with being_written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     _describe(folder, described)
 
 
@@ -64,8 +76,9 @@ def note(folder: Path, what: str, told: str) -> None:
 
 def _describe(folder: Path, described: dict[str, str]) -> None:
     new = folder / f"{RUN}.new"
-    new.write_text(json.dumps(described, indent=1) + "\n")
-    new.replace(folder / RUN)
+    with being_written(folder):
+        new.write_text(json.dumps(described, indent=1) + "\n")
+        new.replace(folder / RUN)
 
 
 def described_in(folder: Path) -> dict[str, str]:
@@ -76,11 +89,17 @@ def described_in(folder: Path) -> dict[str, str]:
 
 
 def read(folder: Path) -> list[Record]:
-    """What earlier runs left there."""
-    raw = folder / RAW
-    return [Record(**json.loads(line)) for line in raw.read_text().splitlines()] if raw.exists() else []
+    """What earlier runs left there. Ends the program if something of it is broken."""
+    raw, records = folder / RAW, []
+    for number, line in enumerate(raw.read_text().splitlines() if raw.exists() else [], 1):
+        try:
+            records.append(Record(**json.loads(line)))
+        except (ValueError, TypeError):
+            # As whoever is killed while writing it leaves it, or a disk that is full.
+            sys.exit(f"papers: line {number} of {raw} is no record of a run: take it away, and start again")
+    return records
 
 
 def add(folder: Path, record: Record) -> None:
-    with (folder / RAW).open("a") as raw:
+    with being_written(folder), (folder / RAW).open("a") as raw:
         raw.write(json.dumps(asdict(record)) + "\n")

@@ -47,9 +47,12 @@ def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, fl
     """The time that the program tells, and how much of the machine others took meanwhile."""
     _adopt_orphans()
     own, all_busy, clock = os.times(), _busy(), time.monotonic()
-    ended = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
-    )
+    try:
+        ended = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        sys.exit(f"papers: this was ended after {LIMIT_SECONDS} s: {' '.join(command)}")
     if ended.returncode != 0:
         sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")
     _bury_orphans()

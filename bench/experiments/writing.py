@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments import explaining, judging
-from experiments.folder import QUIET, Record
+from experiments.folder import QUIET, Record, being_written
 from experiments.trials import DECK, EXPERIMENTS, ONE_NODE, Experiment, halo_bytes
 
 
@@ -107,5 +107,6 @@ def write(folder: Path, records: list[Record], described: dict[str, str]) -> Pat
             lines += ["", *_about_mappings(described.get("NUMA nodes", "")), ""]
             lines += [f"* {line}" for line in judging.mappings(records, experiment)]
     report = folder / "README.md"
-    report.write_text("\n".join(lines) + "\n")
+    with being_written(folder):
+        report.write_text("\n".join(lines) + "\n")
     return report

@@ -345,6 +345,22 @@ class Programs(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, "nobody knows what its figures are of"):
                 folder.begin(place, described)
 
+    def test_what_cannot_be_written_or_read_ends_the_program_with_a_sentence(self) -> None:
+        record = Record("mandelbrot", "16", 0, DECK, 1.0, 0.0)
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            raw = place / folder.RAW
+            raw.symlink_to("/dev/full")
+            with self.assertRaisesRegex(SystemExit, "cannot be written to: No space left on device; free space"):
+                folder.add(place, record)
+            raw.unlink()
+            folder.add(place, record)
+            whole = raw.read_text()
+            for broken in (whole + whole[:20], whole + "{}\n"):
+                raw.write_text(broken)
+                with self.assertRaisesRegex(SystemExit, f"line 2 of {raw} is no record of a run: take it away"):
+                    folder.read(place)
+
     def test_a_wrong_result_ends_the_program_with_a_sentence_and_the_command(self) -> None:
         runs = Runs(self._experiment({DECK: "same", MPI: "else"}), PLAIN, NOWHERE)
         with self.assertRaises(SystemExit) as raised:
@@ -431,6 +447,11 @@ class Command(unittest.TestCase):
 
 
 class Time(unittest.TestCase):
+    def test_a_program_that_does_not_end_is_ended_and_named(self) -> None:
+        endless = [sys.executable, "-c", "import signal; signal.pause()"]
+        with patch.object(running, "LIMIT_SECONDS", 0.1), self.assertRaisesRegex(SystemExit, "ended after 0.1 s: .* signal.pause"):
+            running._seconds(endless, {})
+
     def test_time_of_processes_that_outlive_their_parents_is_counted_as_ours(self) -> None:
         # As `deck run` does it: whoever was started ends at once, and what it has started computes.
         burn = "import os, time\nif os.fork() == 0:\n  while time.process_time() < 0.3: pass\nelse: print('0.5 s')"
