@@ -76,10 +76,32 @@ pub fn name(signal: i32) -> String {
         (libc::SIGPIPE, "SIGPIPE"),
         (libc::SIGALRM, "SIGALRM"),
         (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGSTKFLT, "SIGSTKFLT"),
         (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGVTALRM, "SIGVTALRM"),
+        (libc::SIGPROF, "SIGPROF"),
+        (libc::SIGIO, "SIGIO"),
+        (libc::SIGPWR, "SIGPWR"),
+        (libc::SIGSYS, "SIGSYS"),
     ];
     known
         .iter()
         .find(|(number, _)| *number == signal)
         .map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signal_that_ends_a_process_has_its_usual_name() {
+        let mild = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+        let stopping = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        for signal in (1..32).filter(|signal| !mild.contains(signal) && !stopping.contains(signal)) {
+            assert!(name(signal).starts_with("SIG"), "{signal}");
+        }
+        assert_eq!((name(libc::SIGSYS).as_str(), name(34).as_str()), ("SIGSYS", "signal 34"));
+    }
 }
