@@ -61,13 +61,14 @@ pub fn run(options: &Options) -> ExitCode {
         })
     });
     code.unwrap_or_else(|error| {
-        let remedy = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
-                "let it call pidfd_open, signalfd and prctl: a filter of system calls (seccomp) seems to refuse one"
-            }
-            _ => "close other programs and try again",
+        let failure = Error::no_thread("starting", &error);
+        let failure = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => failure.with_remedy(
+                "let it call pidfd_open, signalfd and prctl: a filter of system calls (seccomp) seems to refuse one",
+            ),
+            _ => failure,
         };
-        remark("deck run", format_args!("cannot start: {error}; {remedy}"));
+        remark("deck run", failure);
         ExitCode::FAILURE
     })
 }
@@ -94,7 +95,8 @@ fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let started = launch.start(|| broker.invite())?;
 
     let names = Arc::new(Names::new(&started, broker));
-    let (mut job, output) = Job::new(options, started, names).map_err(system("passing output through"))?;
+    let no_output = |error| Error::no_thread("passing output through", &error);
+    let (mut job, output) = Job::new(options, started, names).map_err(no_output)?;
     job.look_after(requests, &deaths).and_then(|()| job.say_the_rest(output, requests)).map_err(system("waiting"))
 }
 

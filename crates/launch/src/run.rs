@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use deck_sync::{Error, ErrorKind, Result};
@@ -165,6 +165,7 @@ impl Drop for Running {
 fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     let shown = program.to_string_lossy();
     let is_name = !shown.contains('/');
+    let found = Some(program).filter(|_| is_name).and_then(along_path).unwrap_or_else(|| program.into());
     let (kind, remedy) = match error.raw_os_error() {
         // What the nodes read from, opened for each.
         Some(libc::ENOENT | libc::EACCES) if File::open("/dev/null").is_err() => {
@@ -178,10 +179,10 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
         }
         Some(libc::ENOENT) if is_name => (ErrorKind::NotFound, "check the spelling, or give its path".to_owned()),
         Some(libc::ENOENT) => (ErrorKind::NotFound, "check the path".to_owned()),
-        Some(libc::EACCES) if Path::new(program).is_dir() => {
-            (ErrorKind::Access, "it is a folder: name the program inside".to_owned())
+        Some(libc::EACCES) if found.is_dir() => {
+            (ErrorKind::Access, format!("{} is a folder: name the program inside", found.display()))
         }
-        Some(libc::EACCES) => (ErrorKind::Access, format!("make it executable: chmod +x {shown}")),
+        Some(libc::EACCES) => (ErrorKind::Access, format!("make it executable: chmod +x {}", found.display())),
         Some(libc::ENOEXEC) => (
             ErrorKind::System,
             "a script needs a first line such as #!/bin/sh; a program has to be made for this machine".to_owned(),
@@ -197,6 +198,11 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot start {shown:?}"))
         .with_remedy(remedy)
         .with_os(error.raw_os_error().unwrap_or(libc::EINVAL))
+}
+
+/// Where the system found a name that it could not start.
+fn along_path(name: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.exists())
 }
 
 #[cfg(test)]

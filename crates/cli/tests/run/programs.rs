@@ -72,6 +72,22 @@ fn a_missing_program_is_told_with_a_remedy() {
 }
 
 #[test]
+fn a_program_that_may_not_be_started_is_told_where_it_was_found() {
+    let folder = folder("not-executable");
+    std::fs::write(folder.join("no-such-command-but-this"), "echo\n").unwrap();
+    let text = "PATH=$0:$PATH; exec \"$1\" run -n 1 no-such-command-but-this";
+    let ended = Job::start(script(text, &[folder.to_str().unwrap(), DECK])).ended();
+    let remedy = format!("chmod +x {}/no-such-command-but-this", folder.display());
+    assert!(ended.code == 1 && ended.errors().contains(&remedy), "{}", ended.errors());
+}
+
+#[test]
+fn a_limit_that_is_in_the_way_is_named() {
+    let ended = Job::start(script("ulimit -n 5; exec \"$0\" run -n 1 true", &[DECK])).ended();
+    assert!(ended.code == 1 && ended.errors().contains("ulimit -n"), "{}", ended.errors());
+}
+
+#[test]
 fn a_usage_error_is_one_line_that_says_what_to_type() {
     let lines: &[&[&str]] = &[
         &[],
