@@ -5,7 +5,7 @@
 //! walk down from here finds all of them, also those that closed every file, emptied their environment or left the
 //! session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,10 +43,23 @@ pub fn any() -> bool {
     !living().is_empty()
 }
 
-/// Sends `signal` to every descendant. Not to those that come meanwhile: what a signal makes a process start is left to
-/// end by itself.
+/// Sends `signal` to every descendant. Not to those that come meanwhile.
 pub fn signal_all(signal: Signal) {
     send(&living(), signal);
+}
+
+/// Who was asked to end (SIGTERM), by number and begin.
+#[derive(Default)]
+pub struct Asked(HashSet<(i32, u64)>);
+
+impl Asked {
+    /// Asks every descendant that was not asked before. Not those that come meanwhile: what a signal makes a process
+    /// start is left to it.
+    pub fn ask(&mut self) {
+        let mut others = living();
+        others.retain(|&(pid, stat)| self.0.insert((pid, stat.started)));
+        send(&others, Signal::TERM);
+    }
 }
 
 fn send(descendants: &[(i32, Stat)], signal: Signal) {

@@ -13,9 +13,9 @@ use deck_launch::signals::{self, Signals};
 use deck_launch::{Launch, Started, Stream};
 use deck_peers::{Broker, see_processes};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, WaitOptions, WaitStatus};
 
-use crate::descendants;
+use crate::descendants::{self, Asked};
 use crate::guardian::{GRACE, PATIENCE, REQUESTS, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
@@ -180,6 +180,9 @@ struct Job {
     living: Vec<u32>,
     kill_on_failure: bool,
     phase: Phase,
+    asked: Asked,
+    /// Whether that was done when no node was left.
+    is_rest_asked: bool,
     /// Who failed and how, in the order in which they were found dead.
     failures: Vec<(Option<NodeId>, u8)>,
     /// The signal that ended `deck run`.
@@ -220,6 +223,8 @@ impl Job {
             living,
             kill_on_failure: options.kill_on_failure,
             phase: Phase::Running,
+            asked: Asked::default(),
+            is_rest_asked: false,
             failures: Vec::new(),
             interrupted: None,
             looked_for_requests: None,
@@ -242,7 +247,11 @@ impl Job {
                 if !descendants::any() {
                     return Ok(());
                 }
-                self.end();
+                match self.phase {
+                    Phase::Running => self.end(),
+                    Phase::Ending(_) if !self.is_rest_asked => self.ask(),
+                    _ => {}
+                }
             }
             if let Phase::Ending(kill_at) = self.phase
                 && Instant::now() >= kill_at
@@ -298,9 +307,16 @@ impl Job {
 
     fn end(&mut self) {
         if let Phase::Running = self.phase {
-            descendants::signal_all(Signal::TERM);
+            self.ask();
             self.phase = Phase::Ending(Instant::now() + GRACE);
         }
+    }
+
+    /// Asks all to end that were not asked before: again when no node is left, as one may have started something in the
+    /// moment in which it was asked itself.
+    fn ask(&mut self) {
+        self.is_rest_asked = self.living.is_empty();
+        self.asked.ask();
     }
 
     fn kill(&mut self) {

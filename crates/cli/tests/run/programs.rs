@@ -353,6 +353,22 @@ fn a_node_that_ends_in_order_when_asked_may_do_so() {
 }
 
 #[test]
+fn what_a_node_starts_while_it_ends_may_end_in_order_too() {
+    let folder = folder("started-late");
+    let late = "trap 'echo bye; exit' TERM; touch $0/ready; while :; do sleep 0.01; done";
+    let text = "
+        trap 'sh -c \"$1\" $0 & until test -e $0/ready; do :; done; exit 0' TERM
+        echo $$
+        while :; do sleep 1000 & wait; done";
+    let mut job = Job::run(&["-n", "1", "sh", "-c", text, folder.to_str().unwrap(), late]);
+    let nodes = job.processes(1);
+    job.signal(Signal::TERM);
+    let ended = job.ended();
+    assert_eq!((ended.code, ended.text().as_str()), (143, "bye\n"));
+    nodes.into_iter().for_each(Process::ends);
+}
+
+#[test]
 fn a_signal_that_comes_twice_at_once_lets_nodes_end_in_order_too() {
     // As `timeout` does it: the second one comes while the nodes are about to end.
     let text = "trap 'sleep 0.5; echo bye; exit 0' TERM; echo $$; while :; do sleep 1000 & wait; done";
