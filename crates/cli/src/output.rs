@@ -75,16 +75,18 @@ impl Output {
         let one = sink(one);
         // Lines for one terminal or file must not mix either.
         let two = if is_same_file { one.clone() } else { sink(two) };
+        let errors = two.clone();
 
         let mut threads = Vec::new();
         for (name, sources, sink) in [("stdout", stdout, one), ("stderr", stderr, two)] {
             let (finishing, running, show) = (finishing.try_clone()?, running.try_clone()?, show.clone());
             let readers = sources.into_iter().map(Reader::new).collect();
-            let has_bars = sink.lock().unwrap_or_else(PoisonError::into_inner).has_bars();
+            let has_bars = entered(&sink).has_bars();
             let passer = Passer { readers, sink, show, has_bars, floor: None };
+            let errors = errors.clone();
             threads.push(std::thread::Builder::new().name(name.into()).spawn(move || {
                 let _until_the_end = running;
-                passer.run(&finishing)
+                passer.run(&finishing).inspect_err(|error| tell(error, &errors))
             })?);
         }
         Ok(Output { threads, finish: Some(finish), done })
@@ -95,7 +97,7 @@ impl Output {
         self.finish = None;
     }
 
-    /// Waits until everything was passed on, and returns the first error of writing.
+    /// Waits until everything was passed on, and returns the first error of writing, which was told.
     ///
     /// To wait for other things too, poll this value: it hangs up when this call would no longer wait.
     pub fn join(self) -> io::Result<()> {
@@ -242,7 +244,21 @@ impl<W: Write> Passer<W> {
     }
 
     fn sink(&self) -> MutexGuard<'_, Sink<W>> {
-        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+        entered(&self.sink)
+    }
+}
+
+fn entered<W>(sink: &Mutex<Sink<W>>) -> MutexGuard<'_, Sink<W>> {
+    sink.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says on standard error what nobody can be told any more: at once, since the nodes may go on for hours. That a reader
+/// has gone is no news.
+fn tell(error: &io::Error, errors: &Mutex<Sink<Outlet>>) {
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        let line = format!("deck run: cannot pass output through: {error}; free space, or print elsewhere\n");
+        // If this cannot be written either, the exit status still tells.
+        let _ = entered(errors).write(OURSELVES, line.as_bytes());
     }
 }
 

@@ -392,12 +392,8 @@ impl Job {
         let (failure, lost) = match output.join() {
             Ok(()) => (failure, None),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => (failure, Some(PIPE_CLOSED)),
-            Err(error) => {
-                // If this cannot be written either, the exit status still tells.
-                remark("deck run", format_args!("cannot pass output through: {error}; free space, or print elsewhere"));
-                // A node that went on printing died of the pipe that was closed because of this.
-                (failure.filter(|code| *code != PIPE_CLOSED), Some(1))
-            }
+            // A node that went on printing died of the pipe that was closed because of this.
+            Err(_) => (failure.filter(|code| *code != PIPE_CLOSED), Some(1)),
         };
         Ok(interrupted.or(failure).or(lost).unwrap_or(0))
     }

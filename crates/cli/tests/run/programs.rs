@@ -331,6 +331,18 @@ fn a_reader_that_leaves_ends_the_nodes_as_in_a_pipeline() {
 }
 
 #[test]
+fn output_that_cannot_be_passed_on_is_told_while_the_nodes_run() {
+    let text = "exec \"$0\" run -n 2 sh -c 'echo lost; read wait; exit 0' 2>&1 > /dev/full";
+    let mut job = Job::start(script(text, &[DECK]));
+    let input = job.stdin();
+    assert!(job.line().starts_with("deck run: cannot pass output through: No space left on device"));
+    drop(input);
+    let ended = job.ended();
+    assert_eq!(ended.text().matches("cannot pass output").count(), 0, "once");
+    assert_eq!(ended.code, 1);
+}
+
+#[test]
 fn signals_end_all_nodes() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut job = Job::run(&["-n", "3", "sh", "-c", "echo $$; exec sleep 1000"]);
