@@ -208,6 +208,14 @@ fn all_nodes_of_deck_run_end_alike_and_the_first_one_says_what_is_wrong_or_asked
 }
 
 #[test]
+fn each_of_those_that_nodes_start_as_jobs_of_their_own_says_what_is_wrong() {
+    let mut command = Command::new(deck());
+    command.args(["run", "-n", "3", "env", "-u", "DECK_LAUNCH_FD", env!("CARGO_BIN_EXE_mandelbrot"), "--bad-option"]);
+    let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert_eq!(stderr.lines().filter(|line| line.starts_with("mandelbrot: ")).count(), 3, "{stderr}");
+}
+
+#[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let folder = tempdir().unwrap();
     let usage = mandelbrot("--size 600", &folder.path().join("counts.bin")).output().unwrap();

@@ -16,7 +16,8 @@ use deck::{Error, Node};
 
 use crate::files;
 
-/// Where `deck run` tells a process how many it has started before.
+/// Where `deck run` tells a process its place in the job, and how many it has started before.
+const PLACE: &str = "DECK_LAUNCH_FD";
 const ORDER: &str = "DECK_LAUNCH_ORDER";
 
 /// Exit status after a wrong command line.
@@ -171,12 +172,18 @@ pub fn run<O, E: Into<Failure>>(
 
 /// Whether this process was started by hand, or as the first one of `deck run`.
 fn speaks_for_the_job() -> bool {
-    std::env::var_os(ORDER).is_none_or(|before| before == "0")
+    order().is_none_or(|before| before == "0")
 }
 
 /// Whether `deck run` started this process, and knows how many nodes the job has.
 pub fn is_started_by_deck_run() -> bool {
-    std::env::var_os(ORDER).is_some()
+    order().is_some()
+}
+
+/// How many processes `deck run` has started before this one. What it told a node says nothing of a program that this
+/// starts as a job of its own, without its place (D0501).
+fn order() -> Option<OsString> {
+    std::env::var_os(PLACE).and_then(|_| std::env::var_os(ORDER))
 }
 
 /// Reads sizes such as `600x400`; what cannot be read is answered with the `example`.
