@@ -14,7 +14,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,6 +54,18 @@ pub struct Output {
     threads: Vec<JoinHandle<io::Result<()>>>,
     finish: Option<OwnedFd>,
     done: OwnedFd,
+    closed: Closed,
+}
+
+/// Whether pipes of the nodes were closed because nobody takes what they print: it is set before they are.
+#[derive(Clone, Default)]
+pub struct Closed(Arc<OnceLock<()>>);
+
+impl Closed {
+    /// Whether a node may have got SIGPIPE because of that.
+    pub fn is_so(&self) -> bool {
+        self.0.get().is_some()
+    }
 }
 
 impl Output {
@@ -75,21 +87,28 @@ impl Output {
         let one = sink(one);
         // Lines for one terminal or file must not mix either.
         let two = if is_same_file { one.clone() } else { sink(two) };
-        let errors = two.clone();
+        let (errors, closed) = (two.clone(), Closed::default());
 
         let mut threads = Vec::new();
         for (name, sources, sink) in [("stdout", stdout, one), ("stderr", stderr, two)] {
             let (finishing, running, show) = (finishing.try_clone()?, running.try_clone()?, show.clone());
             let readers = sources.into_iter().map(Reader::new).collect();
             let has_bars = entered(&sink).has_bars();
-            let passer = Passer { readers, sink, show, has_bars, floor: None };
-            let errors = errors.clone();
+            let mut passer = Passer { readers, sink, show, has_bars, floor: None };
+            let (errors, closed) = (errors.clone(), closed.clone());
             threads.push(std::thread::Builder::new().name(name.into()).spawn(move || {
                 let _until_the_end = running;
-                passer.run(&finishing).inspect_err(|error| tell(error, &errors))
+                let passed = passer.run(&finishing).inspect_err(|_| _ = closed.0.set(()));
+                drop(passer);
+                passed.inspect_err(|error| tell(error, &errors))
             })?);
         }
-        Ok(Output { threads, finish: Some(finish), done })
+        Ok(Output { threads, finish: Some(finish), done, closed })
+    }
+
+    /// Tells from now on whether it takes what is printed.
+    pub fn closed(&self) -> Closed {
+        self.closed.clone()
     }
 
     /// No node is left: passes on what was printed, and waits for nobody who still holds a pipe open.
@@ -158,7 +177,7 @@ struct Passer<W> {
 }
 
 impl<W: Write> Passer<W> {
-    fn run(mut self, finishing: &OwnedFd) -> io::Result<()> {
+    fn run(&mut self, finishing: &OwnedFd) -> io::Result<()> {
         let mut is_finishing = false;
         while !self.readers.is_empty() {
             // A pipe that hung up would be reported whatever is asked of it, so the others' are left out altogether.

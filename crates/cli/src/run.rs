@@ -18,7 +18,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use crate::descendants::{self, Asked};
 use crate::guardian::{GRACE, PATIENCE, REQUESTS, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
-use crate::output::{Output, Show, Source, wait};
+use crate::output::{Closed, Output, Show, Source, wait};
 use crate::result::remark;
 
 /// The exit status of a process whose reader has gone.
@@ -189,6 +189,7 @@ struct Job {
     interrupted: Option<u8>,
     /// When it was last looked for one that had not come yet.
     looked_for_requests: Option<Instant>,
+    closed: Closed,
     /// Lines of our own, to be printed between those of the nodes.
     say: std::fs::File,
 }
@@ -228,6 +229,7 @@ impl Job {
             failures: Vec::new(),
             interrupted: None,
             looked_for_requests: None,
+            closed: output.closed(),
             say: say.into(),
         };
         Ok((job, output))
@@ -341,7 +343,7 @@ impl Job {
         self.failures.push((self.names.number(pid), code));
         if let Phase::Running = self.phase {
             // A reader that has gone, as in `deck run ... | head`, is no news.
-            if status.terminating_signal() != Some(libc::SIGPIPE) {
+            if status.terminating_signal() != Some(libc::SIGPIPE) || !self.closed.is_so() {
                 self.say(&format!("{} (pid {pid}) {how}", self.names.in_words(pid)));
             }
             if self.kill_on_failure && !self.living.is_empty() {

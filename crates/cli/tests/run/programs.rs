@@ -327,7 +327,10 @@ fn a_reader_that_leaves_ends_the_nodes_as_in_a_pipeline() {
     let mut job = Job::run(&["-n", "2", "yes"]);
     assert_eq!(job.line(), "y");
     job.stop_reading();
-    assert_eq!(job.ended().code, 141);
+    let ended = job.ended();
+    assert_eq!((ended.code, ended.errors().as_str()), (141, ""));
+    let ended = run(&["-n", "1", "sh", "-c", "kill -PIPE $$"]);
+    assert!(ended.code == 141 && ended.errors().contains("was killed by SIGPIPE"), "{}", ended.errors());
 }
 
 #[test]
