@@ -66,7 +66,7 @@ pub enum Command {
         /// Print one JSON object and nothing else
         #[arg(long)]
         json: bool,
-        /// Write the placement to this file
+        /// Write the placement to this file; - is standard output
         #[arg(short = 'o', long, value_name = "OUT.json")]
         output: Option<PathBuf>,
     },
@@ -82,7 +82,7 @@ pub enum Command {
         /// The model that gives what the files do not tell: the machine, or the program
         #[arg(long, value_name = "MODEL.json")]
         onto: Option<PathBuf>,
-        /// Where to write the model, or the placement
+        /// Where to write the model, or the placement; - is standard output
         #[arg(short = 'o', long, value_name = "MODEL.json")]
         output: PathBuf,
     },
@@ -99,7 +99,7 @@ pub enum Command {
         /// What the machine's nodes are called, in their order [default: node0, node1, ...]
         #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
         hosts: Vec<String>,
-        /// Where to write
+        /// Where to write; - is standard output
         #[arg(short = 'o', long, value_name = "FILE")]
         output: PathBuf,
     },
@@ -148,6 +148,14 @@ impl Command {
             Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
             _ => return Ok(()),
         };
+        if files::is_standard_output(output) {
+            return match self {
+                Command::Solve { json: true, .. } => {
+                    Err("--json has the placement in it, and -o - would print it again: leave one out".to_owned())
+                }
+                _ => Ok(()),
+            };
+        }
         match inputs.into_iter().find(|input| deck_files::are_one(output, input)) {
             Some(input) => Err(format!(
                 "-o {} is the file that is read as {}: give it another name",

@@ -16,10 +16,15 @@ pub fn answer(answer: &clap::Error) -> deck::Result<()> {
     printed(answer.print().and_then(|()| std::io::stdout().flush()))
 }
 
+/// Says something beside the result, and who says it; as [`say`].
+pub fn remark(who: &str, what: impl Display) {
+    say(&format!("{who}: {what}\n"));
+}
+
 /// Says something beside the result, in one piece, as others may say something at the same time. Whoever read standard
 /// error may be gone: that keeps nobody from what is to be done.
-pub fn remark(who: &str, what: impl Display) {
-    let _ = std::io::stderr().write_all(format!("{who}: {what}\n").as_bytes());
+pub fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// `1 thing`, `2 things`.

@@ -97,6 +97,27 @@ fn memory_that_several_packages_share_has_no_cores_of_its_own() {
 }
 
 #[test]
+fn memory_without_cores_is_as_good_as_for_those_that_are_nearest() {
+    let value = |cpus: &str, value: u32| {
+        format!(
+            "<memattr_value target_obj_gp_index=\"22\" target_obj_type=\"NUMANode\" value=\"{value}\" \
+             initiator_cpuset=\"{cpus}\"/>"
+        )
+    };
+    let attribute = |name: &str, near: u32, far: u32| {
+        format!("<memattr name=\"{name}\">{}{}</memattr>", value("0x0000000f", near), value("0x000000f0", far))
+    };
+    let told = attribute("ReadLatency", 200, 400) + &attribute("ReadBandwidth", 20_000, 10_000) + "</topology>";
+    let file = include_str!("fixtures/hwloc/shared-memory.xml").replace("</topology>", &told);
+    let model = one(Format::Hwloc, text(&file));
+    let per_byte = |mib_per_s: f64| 1e9 / (mib_per_s * 1_048_576.0);
+    let column = |rows: Vec<f64>| [2, 5, 8].map(|entry| rows[entry]);
+    assert_eq!(column(rows(&model, |matrix| &matrix.read_ns)), [200.0, 400.0, 200.0]);
+    let bandwidths = [20_000.0, 10_000.0, 20_000.0].map(per_byte);
+    assert_eq!(column(rows(&model, |matrix| &matrix.read_ns_per_byte)), bandwidths);
+}
+
+#[test]
 fn a_machine_that_is_no_hwloc_file_is_told_with_its_line() {
     let good = include_str!("fixtures/hwloc/distances-only.xml");
     refuse(Format::Hwloc, "", "line 1", "");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use optisci::export;
 use optisci::import::{self, Format, Input};
-use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Segment};
+use optisci::model::{Access, CostModel, Counts, HopBytes, Matrix, Message, Model, Objective, Op, Process, Segment};
 use optisci::placement::Home;
 use optisci::topology::{FatTree, Topology, Torus};
 use optisci::{Costs, Placement};
@@ -189,6 +189,30 @@ proptest! {
     fn no_text_makes_an_import_fall_over(text in "(torus2D|tleaf|0|[0-9 \n,.-]|[a-zE<>/=\"]|read 8){0,40}", which in 0..Format::ALL.len()) {
         let base = Some(cases_base());
         let _ = import::read(Format::ALL[which], &[Input { name: "text", text: &text }], base);
+    }
+}
+
+/// A cell takes 2^53, and where each entry weighs once, a cell is one entry.
+#[test]
+fn entries_that_cannot_be_one_cell_are_several() {
+    let mut model = cases_base();
+    let placement = Placement { processes: vec![0, 1, 2, 3], segments: vec![Home::One(3); 3] };
+    let cost = |model: &Model| Costs::new(model).evaluate(&placement).total_ns;
+    let [mut first, mut other] = [model.accesses[0], model.accesses[1]];
+    (first.count, first.size, other.size) = (1 << 53, 0, 0);
+    model.accesses = vec![first, other, first, first];
+    model.messages = vec![Message { from: 0, to: 1, count: 1 << 53, size: 0 }; 2];
+    for once in [false, true] {
+        if let CostModel::Scipos(scipos) = &mut model.cost_model
+            && once
+        {
+            scipos.readings.counts = Counts::Once;
+            model.accesses.iter_mut().for_each(|access| access.size = 8);
+        }
+        let read = again(Format::Csv, &write(export::Format::Csv, &model, &placement), Some(model.clone()));
+        assert_eq!((read.accesses.len(), read.messages.len()), (4, 2));
+        assert_eq!((accesses(&read), messages(&read)), (accesses(&model), messages(&model)));
+        assert_eq!(cost(&read), cost(&model));
     }
 }
 

@@ -57,7 +57,8 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
         let ns = contribution.ns();
         let percent = 100.0 * ns / total_ns;
         let process = &model.processes[process as usize].id;
-        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {process} {does} {what}", units::time(ns));
+        let entry = units::name(&format!("{process} {does} {what}"));
+        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {entry}", units::time(ns));
     }
     let moves = costs.best_moves(placement, TOP);
     if moves.is_empty() {
@@ -73,6 +74,7 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
             Item::Segment(segment) => &model.segments[segment].id,
         };
         let percent = 100.0 * saves_ns / total_ns;
+        let id = units::name(id);
         let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {id} to node {to}", units::time(saves_ns));
     }
 }
@@ -99,7 +101,7 @@ fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> St
         let _ = write!(
             text,
             "{:<width$} {:>13} {:>13} {:>13} {:>13}",
-            model.processes[process].id,
+            units::name(&model.processes[process].id),
             units::time(cost.read_ns),
             units::time(cost.write_ns),
             units::time(cost.message_ns),
@@ -129,7 +131,7 @@ fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> St
     } else {
         let _ = writeln!(text, "\nThe placement breaks {} limits or pins:", evaluation.violations.len());
         for violation in evaluation.violations.iter().take(ROWS) {
-            let _ = writeln!(text, "  {}", violation.describe(model));
+            let _ = writeln!(text, "  {}", units::name(&violation.describe(model)));
         }
         rest(&mut text, evaluation.violations.len(), "of them");
     }

@@ -48,7 +48,7 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
         ),
     };
     files::write(output, &text)?;
-    remark(&output.display().to_string(), summary);
+    remark(&files::place(output), summary);
     imported.notes.iter().for_each(|note| remark("note", note));
     Ok(())
 }

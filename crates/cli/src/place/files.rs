@@ -25,13 +25,29 @@ pub fn placement(path: &Path, model: &Model) -> Result<Placement, String> {
     })
 }
 
+/// Whether standard output is meant, as with most commands. A file of that name is `./-`.
+pub fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Where a result went, in words.
+pub fn place(path: &Path) -> String {
+    if is_standard_output(path) { "standard output".to_owned() } else { path.display().to_string() }
+}
+
 /// Writes a result: the whole of it, or the file stays as it was, as far as its folder allows ([`deck_files::save`]).
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    if is_standard_output(path) {
+        return super::print(text);
+    }
     deck_files::save(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, &error))
 }
 
 /// Tells beforehand what [`write`] would fail with; leaves everything as it was.
 pub fn check_writable(path: &Path) -> Result<(), String> {
+    if is_standard_output(path) {
+        return Ok(());
+    }
     deck_files::check_writable(path).map_err(|error| not_written(path, &error))
 }
 

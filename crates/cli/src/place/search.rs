@@ -13,7 +13,7 @@ use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{files, units};
-use crate::output;
+use crate::{output, result};
 
 /// So many places are shown to people; more belong into a file.
 const ROWS: usize = 40;
@@ -41,7 +41,11 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
         if outcome.status == Status::Feasible && options.time_limit.is_none() && !terminal.interrupted {
             text.push_str("better ones may be found: --time-limit SECONDS lets the search try on\n");
         }
-        super::print(&text)?;
+        match output.is_some_and(files::is_standard_output) {
+            // What is piped on is the placement alone.
+            true => result::say(&text),
+            false => super::print(&text)?,
+        }
     }
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");
@@ -59,7 +63,7 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
     let amount = |cost: f64| amount(outcome.objective, cost);
     match (outcome.status, outcome.cost) {
         (Status::Infeasible, _) => {
-            let reason = outcome.reason.as_deref().unwrap_or_default();
+            let reason = units::name(outcome.reason.as_deref().unwrap_or_default());
             let _ = writeln!(text, "infeasible: {reason}");
         }
         (Status::Optimal, Some(cost)) => {
@@ -78,7 +82,7 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
     let _ = writeln!(text, "{method}, seed {}, {:.3} s", outcome.seed, outcome.seconds);
     let Some(placement) = &outcome.placement else { return text };
     if let Some(output) = output {
-        let _ = writeln!(text, "the placement is in {}", output.display());
+        let _ = writeln!(text, "the placement is in {}", files::place(output));
     } else if model.processes.len() + model.segments.len() <= ROWS {
         let processes = model.processes.iter().zip(&placement.processes);
         let places = processes.map(|(process, node)| (&process.id, node.to_string()));
@@ -88,7 +92,7 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
         });
         text.push('\n');
         for (id, nodes) in places.chain(segments) {
-            let _ = writeln!(text, "  {id:<24} on node {nodes}");
+            let _ = writeln!(text, "  {:<24} on node {nodes}", units::name(id));
         }
     } else {
         let _ = writeln!(text, "-o OUT.json writes the placement, --json prints it");

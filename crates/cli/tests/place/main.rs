@@ -5,7 +5,7 @@ mod pages;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn deck(folder: &Path, arguments: &[&str]) -> Output {
@@ -95,6 +95,29 @@ fn what_a_placement_breaks_is_told_beside_its_cost() {
 }
 
 #[test]
+fn what_things_are_called_ends_no_line_and_commands_no_terminal() {
+    let folder = Folder::new();
+    let evil = "evil\u{1b}[2J\n  0.0 ns";
+    let mut model = json!({
+        "topology": {"kind": "torus", "dims": [2]},
+        "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1},
+        "processes": [{"id": evil, "pin": 0}],
+        "segments": [{"id": evil, "bytes": 8}],
+        "accesses": [{"process": evil, "segment": evil, "op": "read", "count": 1, "size": 8}],
+        "process_slots": [1, 1],
+    });
+    let placement = json!({"processes": {evil: 1}, "segments": {evil: 0}});
+    folder.file("m.json", &model.to_string()).file("p.json", &placement.to_string());
+    model["memory_bytes"] = json!([7, 7]);
+    folder.file("full.json", &model.to_string());
+    for (line, lines) in [("cost m.json p.json", 21), ("solve m.json", 5), ("solve full.json", 2)] {
+        let text = stdout(&deck(folder.path(), &line.split_whitespace().collect::<Vec<_>>()));
+        assert!(text.contains("evil [2J   0.0 ns") && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(text.lines().count(), lines, "{text}");
+    }
+}
+
+#[test]
 fn table_1_is_printed_with_what_it_claims() {
     let text = stdout(&deck(&examples(), &["table1"]));
     assert!(text.contains("91.7%") && text.contains("Claim:"), "{text}");
@@ -151,6 +174,31 @@ fn a_result_may_go_to_standard_output_that_is_a_file() {
     run("/proc/self/fd/1", "printed.json");
     assert_eq!(folder.read("printed.json"), folder.read("plain.json"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing but what was asked for");
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let folder = Folder::new();
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let run = |line: &str| deck(folder.path(), &line.split_whitespace().collect::<Vec<_>>());
+    for line in ["export csv model.json a.json -o", "import json model.json -o", "solve model.json -o"] {
+        let printed = run(&format!("{line} -"));
+        stdout(&run(&format!("{line} ./-")));
+        assert_eq!(stdout(&printed), folder.read("-"), "{line}");
+        std::fs::remove_file(folder.path().join("-")).unwrap();
+    }
+    // What people are told is no part of it.
+    assert!(stderr(&run("import json model.json -o -")).starts_with("standard output: 4 nodes, "));
+    let said = stderr(&run("solve model.json -o -"));
+    assert!(
+        said.contains("proved to be the best") && said.ends_with("the placement is in standard output\n"),
+        "{said}"
+    );
+    refuse(&run("solve model.json --json -o -"), 2, &["--json", "-o -", "leave one out"]);
+    // Nor is a file of that name in the way.
+    std::fs::rename(folder.path().join("a.json"), folder.path().join("-")).unwrap();
+    stdout(&run("export csv model.json - -o -"));
+    refuse(&run("export csv model.json - -o ./-"), 2, &["another name"]);
 }
 
 #[test]

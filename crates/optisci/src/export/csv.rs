@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csv::Writer;
 
+use crate::model::file::LARGEST_WHOLE;
 use crate::model::{CostModel, Model, Op};
 use crate::{Error, Placement};
 
@@ -32,23 +33,26 @@ pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Err
     }
     blocks.push(rows);
 
-    let mut accesses: BTreeMap<(Op, u64), Counts> = BTreeMap::new();
+    let most = most_together(model);
+    let mut accesses: BTreeMap<(Op, u64), Alike> = BTreeMap::new();
     for access in &model.accesses {
-        accesses.entry((access.op, access.size)).or_default().add(access.process, access.segment, access.count);
+        let alike = accesses.entry((access.op, access.size)).or_default();
+        alike.add((access.process, access.segment), access.count, most);
     }
-    for ((op, size), counts) in &accesses {
+    for ((op, size), alike) in &accesses {
         let title = match op {
             Op::Read => format!("read {size}"),
             Op::Write => format!("write {size}"),
         };
-        blocks.push(counts.block(title, model, |segment| &model.segments[segment as usize].id));
+        blocks.extend(alike.blocks(&title, model, |segment| &model.segments[segment as usize].id));
     }
-    let mut messages: BTreeMap<u64, Counts> = BTreeMap::new();
+    let mut messages: BTreeMap<u64, Alike> = BTreeMap::new();
     for message in &model.messages {
-        messages.entry(message.size).or_default().add(message.from, message.to, message.count);
+        messages.entry(message.size).or_default().add((message.from, message.to), message.count, most);
     }
-    for (size, counts) in &messages {
-        blocks.push(counts.block(format!("messages {size}"), model, |process| &model.processes[process as usize].id));
+    for (size, alike) in &messages {
+        let title = format!("messages {size}");
+        blocks.extend(alike.blocks(&title, model, |process| &model.processes[process as usize].id));
     }
     if let CostModel::Matrix(matrix) = &model.cost_model {
         let tables = [
@@ -72,6 +76,38 @@ fn costs(title: &str, entries: &[f64], nodes: usize) -> Vec<Vec<String>> {
     rows
 }
 
+/// What the counts of entries of the same place may be together. Where each entry weighs once, none are together.
+fn most_together(model: &Model) -> u64 {
+    // It weighs as much as 1: entries are what counts.
+    if model.weight(LARGEST_WHOLE) < LARGEST_WHOLE { 0 } else { LARGEST_WHOLE }
+}
+
+/// Counts of entries that differ by row and column alone, in as few blocks as take them.
+#[derive(Default)]
+struct Alike {
+    blocks: Vec<Counts>,
+    /// The block that has the last entry of a place.
+    last: BTreeMap<(u32, u32), usize>,
+}
+
+impl Alike {
+    fn add(&mut self, place: (u32, u32), count: u64, most_together: u64) {
+        let last = self.last.entry(place).or_default();
+        let there = self.blocks.get(*last).and_then(|counts| counts.entries.get(&place));
+        if there.is_some_and(|there| there + count > most_together) {
+            *last += 1;
+        }
+        if *last == self.blocks.len() {
+            self.blocks.push(Counts::default());
+        }
+        self.blocks[*last].add(place, count);
+    }
+
+    fn blocks<'a>(&self, title: &str, model: &Model, name: impl Fn(u32) -> &'a String) -> Vec<Vec<Vec<String>>> {
+        self.blocks.iter().map(|counts| counts.block(title.to_owned(), model, &name)).collect()
+    }
+}
+
 /// Counts by row and column.
 #[derive(Default)]
 struct Counts {
@@ -80,12 +116,12 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, row: u32, column: u32, count: u64) {
+    fn add(&mut self, (row, column): (u32, u32), count: u64) {
         *self.entries.entry((row, column)).or_default() += count;
         self.columns.insert(column);
     }
 
-    fn block<'a>(&self, title: String, model: &Model, name: impl Fn(u32) -> &'a String) -> Vec<Vec<String>> {
+    fn block<'a>(&self, title: String, model: &Model, name: &impl Fn(u32) -> &'a String) -> Vec<Vec<String>> {
         let mut rows =
             vec![std::iter::once(title).chain(self.columns.iter().map(|&column| name(column).clone())).collect()];
         let processes: BTreeSet<u32> = self.entries.keys().map(|(row, _)| *row).collect();

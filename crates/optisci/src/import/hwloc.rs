@@ -217,6 +217,9 @@ fn attribute(root: Element<'_, '_>, name: &str, objects: &Objects) -> Result<Opt
     Ok(values.iter().any(Option::is_some).then_some(values))
 }
 
+/// One number of two.
+type Pick = fn(f64, f64) -> f64;
+
 fn costs(
     root: Element<'_, '_>,
     objects: &Objects,
@@ -237,7 +240,7 @@ fn costs(
         None => {}
     }
     let mut table =
-        |names: [&str; 2], assumed: f64, unit: &str, farther: fn(f64, f64) -> f64| -> Result<Vec<f64>, Error> {
+        |names: [&str; 2], assumed: f64, unit: &str, (nearer, farther): (Pick, Pick)| -> Result<Vec<f64>, Error> {
             let told = match attribute(root, names[0], objects)? {
                 Some(values) => Some((names[0], values)),
                 None => attribute(root, names[1], objects)?.map(|values| (names[1], values)),
@@ -255,12 +258,10 @@ fn costs(
                 }
             });
             let value = |a: usize, b: usize| known.and_then(|values| values[a * nodes + b]);
-            // Firmware often tells the local values alone.
+            // Firmware often tells the local values alone; memory without cores has none.
             let local = |b: usize| {
-                value(b, b).unwrap_or_else(|| {
-                    let nearest = (0..nodes).filter_map(|a| value(a, b)).map(|value| value.to_bits()).min();
-                    nearest.map_or(assumed, f64::from_bits)
-                })
+                let nearest = || (0..nodes).filter_map(|a| value(a, b)).reduce(nearer);
+                value(b, b).or_else(nearest).unwrap_or(assumed)
             };
             let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
             Ok(pairs.map(|(a, b)| value(a, b).unwrap_or_else(|| farther(local(b), relative(a, b)))).collect())
@@ -268,11 +269,13 @@ fn costs(
     let per_byte = |bandwidths: Vec<f64>| -> Vec<f64> {
         bandwidths.into_iter().map(|mib_per_s| 1e9 / (mib_per_s * f64::from(1 << 20))).collect()
     };
+    // What is near has a small latency and a large bandwidth.
+    let (latency, bandwidth): ((Pick, Pick), (Pick, Pick)) = ((f64::min, Mul::mul), (f64::max, Div::div));
     let matrix = Matrix {
-        read_ns: table(["ReadLatency", "Latency"], ASSUMED_LATENCY_NS, "ns", Mul::mul)?,
-        write_ns: table(["WriteLatency", "Latency"], ASSUMED_LATENCY_NS, "ns", Mul::mul)?,
-        read_ns_per_byte: per_byte(table(["ReadBandwidth", "Bandwidth"], ASSUMED_BANDWIDTH, "MiB/s", Div::div)?),
-        write_ns_per_byte: per_byte(table(["WriteBandwidth", "Bandwidth"], ASSUMED_BANDWIDTH, "MiB/s", Div::div)?),
+        read_ns: table(["ReadLatency", "Latency"], ASSUMED_LATENCY_NS, "ns", latency)?,
+        write_ns: table(["WriteLatency", "Latency"], ASSUMED_LATENCY_NS, "ns", latency)?,
+        read_ns_per_byte: per_byte(table(["ReadBandwidth", "Bandwidth"], ASSUMED_BANDWIDTH, "MiB/s", bandwidth)?),
+        write_ns_per_byte: per_byte(table(["WriteBandwidth", "Bandwidth"], ASSUMED_BANDWIDTH, "MiB/s", bandwidth)?),
     };
     Ok(CostModel::Matrix(Box::new(matrix)))
 }

@@ -32,6 +32,9 @@ struct Annealing<'a> {
     movable_processes: Vec<u32>,
     movable_segments: Vec<u32>,
     guests: Vec<Vec<u32>>,
+    /// Segments of one copy on each node that may move, and where in its list each of them stands.
+    residents: Vec<Vec<u32>>,
+    seats: Vec<u32>,
 }
 
 /// The best that comes of `start`, which obeys all limits, in `steps` moves; `heat` is how warm it begins, as a part of
@@ -83,6 +86,8 @@ impl<'a> Annealing<'a> {
                 })
                 .collect(),
             guests: vec![Vec::new(); nodes],
+            residents: vec![Vec::new(); nodes],
+            seats: vec![0; instance.segments()],
         };
         for (process, &at) in (0..).zip(&placement.processes) {
             state.on_node[at as usize] += 1;
@@ -93,6 +98,9 @@ impl<'a> Annealing<'a> {
                 state.segments_on[at as usize] += 1;
                 state.bytes_on[at as usize] += instance.model.segments[segment].bytes;
             }
+        }
+        for index in 0..state.movable_segments.len() {
+            state.settle(state.movable_segments[index]);
         }
         state
     }

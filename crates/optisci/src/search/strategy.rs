@@ -401,13 +401,17 @@ fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
     if size > MOST_HOT_ITEMS {
         // A hot search would be too long on its way: the best placement so far, kept cool, in rounds that grow. The
         // longest process becomes shorter only by way of placements that look worse.
-        let heat = if instance.objective == Objective::Makespan { 1.0 } else { 0.05 };
+        // Others are first freed of what every exchange mends: in so few moves heat would undo more than they do.
+        let heat = |round: u64| match instance.objective {
+            Objective::Makespan => 1.0,
+            _ => 0.05 * [0.01, 0.1, 1.0][round.min(2) as usize],
+        };
         for round in round..if round == 0 { 5 } else { round + 1 } {
             let Some(best) = watch.best().cloned().filter(|_| watch.go_on() && !watch.proved()) else { return };
             let steps = (20 * size).min(1_000_000) << round.min(6);
             attempts(instance, watch, |attempt, go_on| {
                 let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
-                annealing::anneal(instance, &best, &mut random, steps, heat, &mut || go_on())
+                annealing::anneal(instance, &best, &mut random, steps, heat(round), &mut || go_on())
             });
         }
         return;

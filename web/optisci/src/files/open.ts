@@ -28,19 +28,21 @@ interface NamedText {
 export function look(engine: Engine, open: Model | null, files: readonly NamedText[]): Offer {
   const [first] = files;
   const names = files.map(({ name }) => name).join(', ');
-  if (first && files.length === 1 && first.name.endsWith('.json')) {
+  if (first && files.length === 1 && first.name.toLowerCase().endsWith('.json')) {
     const value = parsed(first);
     const isObject = typeof value === 'object' && value !== null;
     if (isObject && 'model' in value && 'placement' in value) {
-      const offer = modelOffer(first.name, JSON.stringify(value.model), []);
-      return { ...offer, place: (model) => placementFromFile(model, value.placement) };
+      const { model: text } = engine.import([{ name: first.name, text: JSON.stringify(value.model) }]);
+      if (text === null) throw new Error(`${first.name}: this is no model with its placement`);
+      const place = (model: Model) => placementFromFile(model, value.placement);
+      named(first.name, () => place(filledIn(JSON.parse(text) as Model)));
+      return { ...modelOffer(first.name, text, []), place };
     }
     if (isObject && !('topology' in value) && 'segments' in value && 'processes' in value) {
       if (!open) throw new Error(`${first.name}: this is a placement; open its model first`);
       const placement = named(first.name, () => placementFromFile(open, value));
       return { title: first.name, facts: [`A placement of ${open.id ?? 'the open model'}`], notes: [], text: null, place: null, placement };
     }
-    if (isObject && 'topology' in value) return modelOffer(first.name, first.text, []);
   }
   const imported = engine.import(files);
   if (imported.model !== null) return modelOffer(names, imported.model, imported.notes);
@@ -71,20 +73,16 @@ function modelOffer(title: string, text: string, notes: string[]): Offer {
   return { title, facts: factsOf(JSON.parse(text) as Model), notes, text, place: null, placement: null };
 }
 
-/** What a model is, in a few lines. Only for text that may still be refused by the engine. */
+/** What a model is, in a few lines. */
 function factsOf(file: Model): string[] {
-  try {
-    const model = filledIn(file);
-    const { topology } = model;
-    const torus = (dims: number[]) => (dims.length === 1 ? 'a ring' : `a torus of ${dims.join(' × ')}`);
-    const shape = topology.kind === 'torus' ? torus(topology.dims) : `a tree of switches, ${topology.radices.join(' × ')}`;
-    const memory = model.segments.reduce((sum, segment) => sum + segment.bytes, 0);
-    return [
-      `Machine: ${shape}, ${count(topology.nodes)} ${topology.nodes === 1 ? 'node' : 'nodes'}`,
-      `${count(model.processes.length)} processes, ${count(model.segments.length)} segments (${bytes(memory)})`,
-      `${count(model.accesses.length)} entries of accesses, ${count((model.messages ?? []).length)} of messages`,
-    ];
-  } catch {
-    return [];
-  }
+  const model = filledIn(file);
+  const { topology } = model;
+  const torus = (dims: number[]) => (dims.length === 1 ? 'a ring' : `a torus of ${dims.join(' × ')}`);
+  const shape = topology.kind === 'torus' ? torus(topology.dims) : `a tree of switches, ${topology.radices.join(' × ')}`;
+  const memory = model.segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  return [
+    `Machine: ${shape}, ${count(topology.nodes)} ${topology.nodes === 1 ? 'node' : 'nodes'}`,
+    `${count(model.processes.length)} processes, ${count(model.segments.length)} segments (${bytes(memory)})`,
+    `${count(model.accesses.length)} entries of accesses, ${count((model.messages ?? []).length)} of messages`,
+  ];
 }

@@ -18,6 +18,19 @@ describe('a placement', () => {
     memory.forEach((used, node) => expect(used).toBeLessThanOrEqual(model.memory_bytes?.[node] ?? 0));
   });
 
+  it('that is dealt out goes where nothing is limited', () => {
+    const empty = { model: emptyModel('limits', { kind: 'torus', nodes: 3, dims: [3] }), placement: { processes: [], segments: [] } };
+    const { model } = withSegment(withProcess(withProcess(empty, 0), 0), 0, 10);
+    const limits = { process_slots: [0, null, 0], segment_slots: [1, null, 1], memory_bytes: [0, 9, null] };
+    expect(dealtOut({ ...model, ...limits })).toEqual({ processes: [1, 1], segments: [[2]] });
+  });
+
+  it('is the same after it was a file, whatever things are called', () => {
+    const model = renamed(renamed(pool(), { kind: 'process', index: 0 }, '__proto__'), { kind: 'segment', index: 1 }, '__proto__');
+    const placement = dealtOut(model);
+    expect(placementFromFile(model, JSON.parse(JSON.stringify(placementFile(model, placement))))).toEqual(placement);
+  });
+
   it('is the same after it was a file', () => {
     const model = pool();
     const placement = withCopies(dealtOut(model), 0, [3, 1]);

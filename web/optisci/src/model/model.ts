@@ -59,9 +59,10 @@ export interface Model {
   segments: Segment[];
   accesses: Access[];
   messages?: Message[];
-  process_slots?: number[];
-  segment_slots?: number[];
-  memory_bytes?: number[];
+  /** Limits per node; `null` where there is none. */
+  process_slots?: (number | null)[];
+  segment_slots?: (number | null)[];
+  memory_bytes?: (number | null)[];
   objective?: Objective;
 }
 
@@ -123,7 +124,7 @@ export function withCopies(placement: Placement, segment: number, nodes: readonl
  */
 export function dealtOut(model: Model): Placement {
   const nodes = model.topology.nodes;
-  const limit = (limits: number[] | undefined) => limits?.slice() ?? new Array<number>(nodes).fill(Infinity);
+  const limit = (limits: (number | null)[] | undefined) => Array.from({ length: nodes }, (_, node) => limits?.[node] ?? Infinity);
   const processSlots = limit(model.process_slots);
   const segmentSlots = limit(model.segment_slots);
   const memory = limit(model.memory_bytes);
@@ -161,13 +162,12 @@ export interface PlacementFile {
 
 /** The placement as a file: ids instead of indices. */
 export function placementFile(model: Model, placement: Placement): PlacementFile {
-  const file: PlacementFile = { processes: {}, segments: {} };
-  model.processes.forEach(({ id }, index) => (file.processes[id] = placement.processes[index] ?? 0));
-  model.segments.forEach(({ id }, index) => {
-    const nodes = placement.segments[index] ?? [0];
-    file.segments[id] = nodes.length === 1 ? (nodes[0] ?? 0) : nodes.slice();
-  });
-  return file;
+  // Not by assignment, to which an id may mean something: `__proto__`.
+  const home = (nodes: readonly number[]) => (nodes.length === 1 ? (nodes[0] ?? 0) : nodes.slice());
+  return {
+    processes: Object.fromEntries(model.processes.map(({ id }, index) => [id, placement.processes[index] ?? 0])),
+    segments: Object.fromEntries(model.segments.map(({ id }, index) => [id, home(placement.segments[index] ?? [0])])),
+  };
 }
 
 /**

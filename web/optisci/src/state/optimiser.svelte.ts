@@ -1,7 +1,7 @@
 /** A search that runs beside the page: what it has found so far is shown; taking it is one step that can be undone. */
 import { run, type Running } from '../engine/background';
 import { unitOf, type Outcome } from '../engine/engine';
-import { differences, type Objective, type Placement } from '../model/model';
+import { differences, type Model, type Objective, type Placement } from '../model/model';
 import { amount, change } from '../model/numbers';
 import type { Session } from './session.svelte';
 
@@ -24,6 +24,8 @@ export class Optimiser {
   elapsed = $state(0);
   /** What the placement cost from which the search was started. */
   before = $state(0);
+  /** The model that was searched: what was found is a placement of no other. */
+  searched = $state.raw<Model | null>(null);
   private running: Running | null = null;
   private clock = 0;
 
@@ -40,6 +42,7 @@ export class Optimiser {
     this.halt();
     session.drag = null;
     session.look(null);
+    this.searched = session.model;
     this.isOpen = true;
     this.isRunning = true;
     this.objective = session.objective;
@@ -113,6 +116,16 @@ export class Optimiser {
     this.best = null;
     this.session.look(null);
     this.session.say('Search result discarded.');
+  }
+
+  /** Lets go of a search whose model is not the open one any more: it may place what is gone, or move what is pinned. */
+  outdate() {
+    const { session } = this;
+    this.halt();
+    this.isOpen = false;
+    this.best = null;
+    session.look(null);
+    session.say(`${session.said} The search ended: it was of the model before.`);
   }
 
   get summary(): string {

@@ -124,6 +124,8 @@ it('files of every format that other tools wrote are taken', async () => {
     await offer.getByRole('button', { name: 'Open', exact: true }).click();
     await offer.waitFor({ state: 'detached' });
     expect(await page.getByRole('alert').count(), names[0]).toBe(0);
+    // Or the same files could not be chosen again.
+    expect(await page.locator('input[type=file]').inputValue(), names[0]).toBe('');
   }
   // What the page saved comes back as it was.
   await page.getByRole('button', { name: 'Open', exact: true }).click();
@@ -180,9 +182,14 @@ it('files that are dropped are looked at before they replace anything', async ()
   await page.getByRole('button', { name: 'Close the message' }).click();
   const scheduler = JSON.parse(EXAMPLES[0]?.model() ?? '') as Model;
   await drop(page, 'wrong.json', JSON.stringify({ ...scheduler, accesses: [{ ...scheduler.accesses[0], size: -1 }] }));
-  await page.getByRole('dialog', { name: 'Open wrong.json?' }).getByRole('button', { name: 'Open', exact: true }).click();
-  expect(await page.getByRole('alert').textContent()).toContain('accesses[0].size');
+  expect(await page.getByRole('alert').textContent()).toMatch(/^wrong\.json: accesses\[0\]\.size/);
   await page.getByRole('button', { name: 'Close the message' }).click();
+  await drop(page, 'both.json', JSON.stringify({ model: scheduler, placement: { processes: {}, segments: {} } }));
+  expect(await page.getByRole('alert').textContent()).toMatch(/^both\.json: processes\.master 0: expected a node/);
+  await page.getByRole('button', { name: 'Close the message' }).click();
+  await drop(page, 'MAPPING.JSON', readFileSync(join(root, 'examples/placement/scheduler-a.json'), 'utf8'));
+  await page.getByRole('dialog', { name: 'Open MAPPING.JSON?' }).getByRole('button', { name: 'Cancel' }).click();
+  expect(await page.getByRole('dialog').count()).toBe(0);
   expect(await total(page)).toBe(before);
 
   await drop(page, 'halo.mat', '0 4096 0\n4096 0 4096\n0 4096 0\n');

@@ -78,6 +78,22 @@ it('copies of a segment that is only read make it cheaper', async () => {
   await page.context().close();
 });
 
+it('what is pinned has no copy elsewhere', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  const row = page.locator('[role=row]', { hasText: 'queue 1' });
+  await row.click();
+  await page.getByLabel('May have copies').check();
+  await page.getByRole('group', { name: 'Nodes with a copy' }).getByRole('button', { name: '3' }).click();
+  const node = () => row.getByRole('gridcell').first().textContent();
+  expect(await node()).toBe('1 + 3');
+  await page.getByRole('button', { name: 'Pin here' }).click();
+  expect(await node()).toBe('1');
+  await page.keyboard.press('Control+z');
+  expect(await node()).toBe('1 + 3');
+  expect(errors).toEqual([]);
+  await page.context().close();
+});
+
 it('the explanation names what weighs most, and its moves do what they promise', async () => {
   const { page, errors } = await openPage(browser, server.address);
   const explanation = page.getByRole('region', { name: 'Explanation' });

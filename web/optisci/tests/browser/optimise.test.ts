@@ -78,3 +78,33 @@ it('what is pinned stays', async () => {
   expect(errors).toEqual([]);
   await page.context().close();
 });
+
+it('what was found for a model that has changed is not on offer', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  const panel = page.locator('[data-test=optimise]');
+  await page.keyboard.press('o');
+  await panel.getByRole('heading', { name: 'Proved best' }).waitFor();
+  await page.locator('[role=row]', { hasText: 'queue 0' }).click();
+  await page.keyboard.press('p');
+  await panel.waitFor({ state: 'detached' });
+  expect(await said(page)).toBe('queue 0 pinned. The search ended: it was of the model before.');
+  expect(errors).toEqual([]);
+  await page.context().close();
+});
+
+it('a search whose model has changed ends', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  await page.getByRole('button', { name: 'Open', exact: true }).click();
+  await page.getByRole('button', { name: /^A large program/ }).click();
+  const panel = page.locator('[data-test=optimise]');
+  await page.keyboard.press('o');
+  await panel.getByRole('button', { name: 'Take it' }).waitFor();
+  await page.getByRole('button', { name: 'Process', exact: true }).click();
+  await panel.waitFor({ state: 'detached' });
+  // Another search begins with the new model, and its results are of that.
+  await page.keyboard.press('o');
+  await panel.getByRole('button', { name: 'Take it' }).click();
+  expect(await said(page)).toMatch(/^Placement taken, /);
+  expect(errors).toEqual([]);
+  await page.context().close();
+});

@@ -99,17 +99,15 @@ impl Annealing<'_> {
             return None;
         }
         // Exchange with a segment that is there.
-        for _ in 0..8 {
-            let other = self.movable_segments[random.below(segments)];
-            if other == segment || self.copies[other as usize][..] != [target] {
-                continue;
-            }
+        let there = &self.residents[target as usize];
+        let fits =
+            |at: u32, out: u64, into: u64| self.bytes_on[at as usize] - out + into <= self.instance.memory[at as usize];
+        for _ in 0..if there.is_empty() { 0 } else { 8 } {
+            let other = there[random.below(there.len())];
             let (mine, theirs) = (self.bytes(segment), self.bytes(other));
-            let fits = |at: u32, out: u64, into: u64| {
-                self.bytes_on[at as usize] - out + into <= self.instance.memory[at as usize]
-            };
-            return (fits(from, mine, theirs) && fits(target, theirs, mine))
-                .then_some(Move::SwapSegments(segment, other));
+            if fits(from, mine, theirs) && fits(target, theirs, mine) {
+                return Some(Move::SwapSegments(segment, other));
+            }
         }
         None
     }
@@ -175,7 +173,9 @@ impl Annealing<'_> {
                 self.relocate(q, a);
             }
             Move::Segment(segment, from, to) => {
+                self.leave(segment);
                 self.replace(segment, from, to);
+                self.settle(segment);
                 self.count(segment, from, false);
                 self.count(segment, to, true);
             }
@@ -185,12 +185,34 @@ impl Annealing<'_> {
                 self.commit(Move::Segment(t, b, a));
             }
             Move::Add(segment, at) => {
+                self.leave(segment);
                 self.copies[segment as usize].push(at);
                 self.count(segment, at, true);
             }
             Move::Drop(segment, at) => {
                 self.copies[segment as usize].retain(|&other| other != at);
+                self.settle(segment);
                 self.count(segment, at, false);
+            }
+        }
+    }
+
+    /// Lists a segment where it is, if it has one copy.
+    pub(super) fn settle(&mut self, segment: u32) {
+        if let [at] = self.copies[segment as usize][..] {
+            let there = &mut self.residents[at as usize];
+            self.seats[segment as usize] = there.len() as u32;
+            there.push(segment);
+        }
+    }
+
+    /// Takes a segment off the list of where it is, if it has one copy.
+    fn leave(&mut self, segment: u32) {
+        if let [at] = self.copies[segment as usize][..] {
+            let (there, seat) = (&mut self.residents[at as usize], self.seats[segment as usize]);
+            there.swap_remove(seat as usize);
+            if let Some(&moved) = there.get(seat as usize) {
+                self.seats[moved as usize] = seat;
             }
         }
     }
@@ -213,6 +235,52 @@ impl Annealing<'_> {
         } else {
             *slots -= 1;
             *held -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Annealing, Move, Random};
+    use crate::model::Objective;
+    use crate::placement::Home;
+    use crate::search::instance::Instance;
+    use crate::{Model, Placement};
+
+    /// Where all memory is taken, exchanges are all there is, however many nodes there are.
+    #[test]
+    fn segments_of_full_nodes_are_exchanged() {
+        let (nodes, each) = (64, 10);
+        let segments = (0..nodes * each).map(|number| json!({"id": format!("s{number}"), "bytes": 10}));
+        let access =
+            |number| json!({"process": "p", "segment": format!("s{number}"), "op": "read", "count": 1, "size": 8});
+        let model = json!({
+            "topology": {"kind": "torus", "dims": [nodes]},
+            "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1},
+            "processes": [{"id": "p", "pin": 0}],
+            "segments": segments.collect::<Vec<_>>(),
+            "accesses": (0..nodes * each).map(access).collect::<Vec<_>>(),
+            "memory_bytes": vec![10 * each; nodes],
+        });
+        let model = Model::from_json(&model.to_string()).unwrap();
+        let instance = Instance::new(&model, Objective::Sum);
+        let homes = (0..nodes * each).map(|number| Home::One((number / each) as u32));
+        let mut state = Annealing::new(&instance, &Placement { processes: vec![0], segments: homes.collect() });
+        let mut random = Random::new(1);
+        let mut exchanges = 0;
+        for _ in 0..1000 {
+            let Some(step) = state.propose(&mut random) else { continue };
+            let Move::SwapSegments(one, other) = step else { panic!("there is room on a full node") };
+            assert_ne!(state.copies[one as usize], state.copies[other as usize]);
+            state.commit(step);
+            exchanges += 1;
+        }
+        assert!(exchanges > 900, "{exchanges}");
+        for (node, there) in state.residents.iter().enumerate() {
+            assert_eq!(there.len(), each);
+            assert!(there.iter().all(|&segment| state.copies[segment as usize] == [node as u32]));
         }
     }
 }
