@@ -65,6 +65,7 @@ pub fn run(options: &Options) -> ExitCode {
             io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
                 "let it call pidfd_open, signalfd and prctl: a filter of system calls (seccomp) seems to refuse one"
             }
+            io::ErrorKind::WouldBlock => "raise the limit of processes (ulimit -u, or the container's)",
             _ => "close other programs and try again",
         };
         remark("deck run", format_args!("cannot start: {error}; {remedy}"));
@@ -94,7 +95,8 @@ fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let started = launch.start(|| broker.invite())?;
 
     let names = Arc::new(Names::new(&started, broker));
-    let (mut job, output) = Job::new(options, started, names).map_err(system("passing output through"))?;
+    let (mut job, output) =
+        Job::new(options, started, names).map_err(|error| Error::no_thread("passing output through", &error))?;
     job.look_after(requests, &deaths).and_then(|()| job.say_the_rest(output, requests)).map_err(system("waiting"))
 }
 
