@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use deck_sync::{Error, ErrorKind, Result, control_groups, told};
-use rustix::process::{Resource, getrlimit};
+use deck_sync::{Error, ErrorKind, Limit, Result, control_groups, told};
 
 /// Memory that is left alone: the last few megabytes belong to everybody else.
 const RESERVE: u64 = 16 << 20;
@@ -56,7 +55,7 @@ pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
 
 /// Fails where a file size limit would turn the sizing of a segment into a signal.
 pub fn check_file_size(bytes: usize) -> Result<()> {
-    match getrlimit(Resource::Fsize).current {
+    match Limit::FileSize.now() {
         Some(limit) if (bytes as u64) > limit => Err(Error::new(
             ErrorKind::NoMemory,
             format!("wanted a segment of {}, but files are limited to {}", size(bytes as u64), size(limit)),
