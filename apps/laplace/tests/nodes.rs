@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deck_testkit::application::{Application, expect_nothing_made_elsewhere, wait_by_the_page, wait_for};
+use deck_testkit::set_trap;
 use tempfile::{TempDir, tempdir};
 
 fn laplace(options: &str, temperatures: &Path) -> Command {
@@ -38,7 +39,7 @@ fn trapped(folder: &TempDir, name: &str, options: &str, node: u32, point: &str) 
     let start = move || {
         let mut command = laplace(&options, &file);
         if started.replace(started.get() + 1) == node {
-            command.env("DECK_POINT", &point);
+            set_trap(&mut command, &point);
         }
         command
     };
@@ -183,6 +184,7 @@ fn the_page_does_not_wait_for_a_stopped_node_that_was_killed() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_that_names_it() {
     let folder = tempdir().unwrap();
     let options = "--size 40x40 --tolerance 1e-12 --max-sweeps 20 --nodes 3 --threads 1";
@@ -199,6 +201,7 @@ fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_t
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
     let folder = tempdir().unwrap();
     for point in ["post/reserved:40", "post/published:41", "retrieve/held:42", "retrieve/credited:43"] {
@@ -244,6 +247,7 @@ fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
 const STOPPED_AFTER_HELLO: &str = "post/published:1:stop";
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothing() {
     let folder = tempdir().unwrap();
     let slab = "--size 60x60 --tolerance 1e-3 --threads 1";
@@ -259,6 +263,7 @@ fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothin
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_that_is_not_needed_may_stop_right_after_hello() {
     let folder = tempdir().unwrap();
     let long = "--size 300x300 --tolerance 1e-12 --max-sweeps 20000 --nodes 1 --threads 1";
@@ -274,6 +279,7 @@ fn a_node_that_is_not_needed_may_stop_right_after_hello() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn when_a_node_dies_before_all_are_welcome_the_others_name_it() {
     let folder = tempdir().unwrap();
     let options = "--size 40x40 --tolerance 1e-12 --nodes 4 --threads 1";

@@ -5,11 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-#[cfg(debug_assertions)]
-use deck_testkit::application::Application;
-use deck_testkit::application::expect_nothing_made_elsewhere;
-#[cfg(debug_assertions)]
+use deck_testkit::application::{Application, expect_nothing_made_elsewhere};
 use deck_testkit::see::deck;
+use deck_testkit::set_trap;
 use optisci::import::{self, Format, Input};
 use optisci::model::Op;
 use serde_json::Value;
@@ -43,7 +41,7 @@ fn run(folder: &Path, name: &str, nodes: usize, options: &str, trap: Option<&str
         let mut command = scheduler(folder, &format!("{options} --nodes {nodes}"));
         command.env("DECK_JOB", &job);
         if let Some(point) = trap.filter(|_| node + 1 == nodes) {
-            command.env("DECK_POINT", point);
+            set_trap(&mut command, point);
         }
         started.0.push(command.spawn().unwrap());
     }
@@ -223,8 +221,8 @@ fn what_never_changes(printed: &str) -> Vec<String> {
     lines
 }
 
-#[cfg(debug_assertions)]
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_record() {
     for (name, point) in [("taken", "mutex/taken:20"), ("freed", "mutex/freed:30"), ("added", "counter/added:40")] {
         let folder = tempdir().unwrap();
@@ -240,7 +238,6 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
     }
 }
 
-#[cfg(debug_assertions)]
 #[test]
 fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
     let folder = tempdir().unwrap();
@@ -260,13 +257,10 @@ fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
 
 /// Longer than any wait goes on without a look at the nodes: the application's own, and those of DECK with the timeout
 /// that the nodes are told.
-#[cfg(debug_assertions)]
 const STOPPED_FOR: Duration = Duration::from_secs(5);
-#[cfg(debug_assertions)]
 const DECK_TIMEOUT: &str = "2";
 
 /// Starts three nodes, the last of which stops at a point, and waits until it has.
-#[cfg(debug_assertions)]
 fn stopped(folder: &Path, point: &str) -> Application {
     let (record, point) = (folder.join("record.json"), point.to_owned());
     let name = format!("scheduler-stopped-{}", point.replace(['/', ':'], "-"));
@@ -277,7 +271,7 @@ fn stopped(folder: &Path, point: &str) -> Application {
         command.args("--nodes 3 --tasks 600 --place q0=0,q1=1,q2=2 --record".split(' ')).arg(&record);
         command.env_remove("DECK_POINT").env("DECK_TIMEOUT", DECK_TIMEOUT);
         if started.replace(started.get() + 1) == 2 {
-            command.env("DECK_POINT", &point);
+            set_trap(&mut command, &point);
         }
         command
     };
@@ -291,7 +285,6 @@ fn stopped(folder: &Path, point: &str) -> Application {
     nodes
 }
 
-#[cfg(debug_assertions)]
 fn wait_until_joined(job: &str, nodes: usize) {
     loop {
         let told = Command::new(deck()).args(["ls", job, "--json"]).output().unwrap();
@@ -303,8 +296,8 @@ fn wait_until_joined(job: &str, nodes: usize) {
     }
 }
 
-#[cfg(debug_assertions)]
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 #[expect(clippy::disallowed_methods, reason = "nothing is to happen for so long")]
 fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
     // Before the meeting; asked for memory of a queue; on the way to the mail box for reports; with a queue's mutex;

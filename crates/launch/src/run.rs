@@ -190,9 +190,10 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
         Some(libc::EMFILE | libc::ENFILE) => {
             (ErrorKind::System, "start fewer nodes, or raise the number of open files with `ulimit -n`".to_owned())
         }
-        Some(libc::EAGAIN) => {
-            (ErrorKind::System, "start fewer nodes, or raise the number of processes with `ulimit -u`".to_owned())
-        }
+        Some(libc::EAGAIN) => (
+            ErrorKind::System,
+            "start fewer nodes, or raise the limit of processes (ulimit -u, or the container's)".to_owned(),
+        ),
         _ => (ErrorKind::System, "see the operating system's reason".to_owned()),
     };
     Error::new(kind, format!("cannot start {shown:?}"))

@@ -123,7 +123,7 @@ impl Broker {
     /// blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System).
+    /// [`ErrorKind::NoMemory`] or [`ErrorKind::System`].
     pub fn start(job: &str, expected: u32) -> Result<Broker> {
         Broker::open(Table::create(job, expected)?)
     }
@@ -178,7 +178,7 @@ impl Broker {
     /// A socket for one process to join through, close-on-exec: the launcher lets exactly one child inherit it.
     ///
     /// # Errors
-    /// [`ErrorKind::System`](deck_sync::ErrorKind::System).
+    /// [`ErrorKind::System`].
     pub fn invite(&self) -> Result<OwnedFd> {
         let (ours, theirs) = pair()?;
         let mut state = self.shared.lock();

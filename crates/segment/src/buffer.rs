@@ -105,7 +105,7 @@ impl Buffer {
     }
 
     /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and
-    /// readers are to do so ([`Fetching`](crate::Fetching)): for whoever reads all of them, and nothing more behind
+    /// readers are to do so ([`Fetching`]): for whoever reads all of them, and nothing more behind
     /// them if `is_rest`. Never blocks. Does nothing in a forked child: that has no share, and the bytes may be
     /// somebody else's by now.
     ///

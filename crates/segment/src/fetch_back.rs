@@ -9,7 +9,7 @@
 //! Each thread notes one buffer, by what it did last: one that it let go of or put aside, or else one that it has
 //! written anew and posted. All are used again soon: at once where it was written anew, and after one other where a
 //! message was dropped while it was on its way, as its buffer is free only with the next post, or where a message has
-//! two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
+//! two buffers in turn. [`Fetching`] tells which sizes that is for.
 //!
 //! Where writers fetch, whoever makes a new message for each post has two buffers in turn as well. Of two that a thread
 //! has let go of the earlier one is fetched, as its reader is through with it, and the heap hands it out before all

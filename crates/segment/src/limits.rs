@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use deck_sync::{Error, ErrorKind, Result, control_groups, told};
-use rustix::process::{Resource, getrlimit};
+use deck_sync::{Error, ErrorKind, Limit, Result, control_groups, told};
 
 /// Memory that is left alone: the last few megabytes belong to everybody else.
 const RESERVE: u64 = 16 << 20;
@@ -56,7 +55,7 @@ pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
 
 /// Fails where a file size limit would turn the sizing of a segment into a signal.
 pub fn check_file_size(bytes: usize) -> Result<()> {
-    match getrlimit(Resource::Fsize).current {
+    match Limit::FileSize.now() {
         Some(limit) if (bytes as u64) > limit => Err(Error::new(
             ErrorKind::NoMemory,
             format!("wanted a segment of {}, but files are limited to {}", size(bytes as u64), size(limit)),
@@ -105,11 +104,18 @@ fn left_in_group(folder: &Path) -> Option<u64> {
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let usage = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     // Clean page cache counts as usage but is given up on demand.
-    let cache = told(folder.join("memory.stat")).and_then(|stat| {
-        let line = stat.lines().find(|line| line.starts_with("inactive_file "))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
+    let cache = told(folder.join("memory.stat")).and_then(|stat| cache_of(&stat));
     Some(limit.saturating_sub(usage.saturating_sub(cache.unwrap_or(0))))
+}
+
+/// Bytes of page cache that have not been used lately, of a group and of those inside of it, as usage counts.
+fn cache_of(stat: &str) -> Option<u64> {
+    let number = |name| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse::<u64>().ok()
+    };
+    // Version 1 tells of the group alone under the name under which version 2 tells of all.
+    number("total_inactive_file").or_else(|| number("inactive_file"))
 }
 
 /// Physical memory of the machine in bytes, for default sizes.
@@ -125,6 +131,14 @@ pub fn machine_total() -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn page_cache_of_groups_inside_counts_as_their_usage_does() {
+        let version_1 = "inactive_file 4096\nactive_file 7\ntotal_cache 9\ntotal_inactive_file 399687680\n";
+        assert_eq!(cache_of(version_1), Some(399_687_680));
+        assert_eq!(cache_of("anon 1\nfile 3\ninactive_file 8192\nactive_file 2\n"), Some(8192));
+        assert_eq!(cache_of("anon 1\nworkingset_inactive_file_x 3\ninactive_file many\n"), None);
+    }
 
     #[test]
     fn sizes_are_told_in_a_unit_that_shows_them() {

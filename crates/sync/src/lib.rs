@@ -51,6 +51,7 @@ pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;
 pub use loaded::stay_loaded;
 pub use machine::cores::{core_mask, current_core, usable_cores};
+pub use machine::limit::Limit;
 pub use machine::maker::Maker;
 pub use machine::stack::stack_bytes;
 pub use machine::told::told;

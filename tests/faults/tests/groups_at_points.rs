@@ -1,7 +1,6 @@
 //! Members of a group that are killed or stopped at every named point of joining, calling and leaving.
 //!
 //! The points (`deck_sync::point`) exist in builds with debug assertions only.
-#![cfg(debug_assertions)]
 
 use std::time::Instant;
 
@@ -66,6 +65,7 @@ fn each_point(
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
     let points = ["group/said", "group/arrived", "group/given", "group/taken"];
     let calls = [
@@ -79,6 +79,7 @@ fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
     let points = ["group/said", "group/arrived", "group/taken"];
     let calls = [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)];
@@ -87,6 +88,7 @@ fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_
 
 /// Long arrays are read in their programs' memory, from the second call on.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
     let points = ["group/said", "group/arrived", "group/taken"];
     let calls = [(4, "bcast", 300_000), (5, "gather", 300_000), (5, "scatter", 300_000), (6, "allgather", 300_000)];
@@ -95,6 +97,7 @@ fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
 
 /// The threads of a node read one another's arrays, and the next node goes on from what they have folded.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_nodes_fold_one_after_the_other_is_named_to_all_others() {
     for point in ["group/said", "group/arrived", "group/taken"] {
         for (time, kind) in [(6, "allreduce"), (21, "allreduce"), (33, "reduce")] {
@@ -126,6 +129,7 @@ fn a_node_killed_while_nodes_fold_one_after_the_other_is_named_to_all_others() {
 /// Two fold what is longer than a piece one by one while pieces flow, and share what is much longer. What a call has
 /// left in its array is the input of the one that is called after it.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_reduction_in_place_that_is_called_again_is_right() {
     for (count, point) in [
         (10_000, "group/given:1"),
@@ -169,6 +173,7 @@ fn a_reduction_in_place_that_is_called_again_is_right() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_while_it_joins_makes_room_for_another() {
     for point in ["group/locked", "group/admitted"] {
         let job = Job::launched(PROGRAM);
@@ -207,6 +212,7 @@ fn a_member_killed_while_it_joins_makes_room_for_another() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_try_to_join_does_not_wait_longer_for_a_node_that_is_stopped_while_it_enters_the_name() {
     let job = Job::launched(PROGRAM);
     let [other] = job.nodes();
@@ -224,6 +230,7 @@ fn a_try_to_join_does_not_wait_longer_for_a_node_that_is_stopped_while_it_enters
 
 /// Nobody comes or goes afterwards, who would make those look again that wait.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_that_takes_its_place_at_a_board_whose_node_has_died_goes_to_the_next_one() {
     let job = Job::launched(PROGRAM);
     let late = job.node_with(&[("DECK_POINT", "group/locked:1:stop")]);
@@ -248,6 +255,7 @@ fn a_member_that_takes_its_place_at_a_board_whose_node_has_died_goes_to_the_next
 /// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its
 /// joining.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_join() {
     for is_killed in [false, true] {
         let job = Job::launched(PROGRAM);
@@ -277,6 +285,7 @@ fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_jo
 /// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies
 /// too.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {
     let job = Job::launched(PROGRAM);
     let [one, other] = job.nodes();
@@ -298,6 +307,7 @@ fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name()
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
     for point in ["group/leaving", "group/left"] {
         let job = Job::launched(PROGRAM);
@@ -317,6 +327,7 @@ fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
 /// It has joined, as its time was over, without having met all; they need not wait for its first call to come into
 /// another group.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn who_has_joined_without_having_met_all_keeps_the_others_in_no_join() {
     let job = Job::launched(PROGRAM);
     let [hasty, other] = job.nodes();
@@ -342,6 +353,7 @@ fn who_has_joined_without_having_met_all_keeps_the_others_in_no_join() {
 
 /// Above 16 members threads of a node count together that they have come; how far they have given each tells by itself.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn what_a_node_that_has_left_has_given_counts_also_among_many() {
     const MEMBERS: usize = 18;
     const NEVER: (&str, &str) = ("DECK_ATTACH", "never");

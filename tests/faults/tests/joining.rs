@@ -86,6 +86,7 @@ fn a_job_never_splits_when_the_node_that_listens_dies_while_others_join() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_that_listens_may_die_at_any_step_of_welcoming_another() {
     // The first time is its own.
     for point in ["table/seating:2", "broker/seated:2", "table/seating:4", "broker/seated:4"] {
@@ -113,6 +114,7 @@ fn a_node_that_listens_may_die_at_any_step_of_welcoming_another() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn an_introduction_that_died_with_the_broker_is_made_again() {
     for (one, other) in [(0, 1), (1, 0)] {
         let job = Job::by_name(PROGRAM);
@@ -307,6 +309,7 @@ fn a_node_that_stands_still_keeps_nobody_from_taking_over_and_finds_the_new_one_
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn whoever_takes_over_may_die_before_anybody_has_come() {
     for _ in 0..3 {
         let job = Job::by_name(PROGRAM);

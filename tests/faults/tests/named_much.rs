@@ -1,14 +1,9 @@
 //! More names of segments, locks and counters, one after the other, than a job can have at a time.
 
-#[cfg(debug_assertions)]
 use std::time::Instant;
 
-#[cfg(debug_assertions)]
-use deck_testkit::{
-    Answer,
-    expect::{A_MOMENT, LIVENESS},
-};
-use deck_testkit::{Job, Process};
+use deck_testkit::expect::{A_MOMENT, LIVENESS};
+use deck_testkit::{Answer, Job, Process};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 /// As many as there may be at a time.
@@ -71,8 +66,8 @@ fn too_many_at_a_time_are_refused_until_one_is_closed() {
     job.end();
 }
 
-#[cfg(debug_assertions)]
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_opens_something_keeps_nobody_from_it_and_leaves_each_name_to_one() {
     for point in ["objects/opening", "objects/anew", "names/renaming", "names/renamed"] {
         let job = Job::launched(PROGRAM);
@@ -92,8 +87,8 @@ fn a_node_killed_while_it_opens_something_keeps_nobody_from_it_and_leaves_each_n
     }
 }
 
-#[cfg(debug_assertions)]
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_stopped_while_it_opens_something_is_named_to_others_that_open() {
     let job = Job::launched(PROGRAM);
     let [other] = job.nodes();

@@ -1,7 +1,6 @@
 //! A node killed or stopped at every named point inside an operation.
 //!
 //! The points (`deck_sync::point`) exist in builds with debug assertions only.
-#![cfg(debug_assertions)]
 
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ const PROGRAM: &str = deck_testkit::node_program!();
 const SIZES: [usize; 3] = [40, 1000, 100_000];
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_poster_killed_anywhere_inside_a_post_loses_at_most_that_message() {
     for point in ["post/reserved", "post/held", "post/published", "post/rung"] {
         for size in SIZES {
@@ -64,6 +64,7 @@ fn a_poster_killed_anywhere_inside_a_post_loses_at_most_that_message() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_poster_stopped_anywhere_inside_a_post_loses_nothing_and_holds_up_nobody_else() {
     for point in ["post/reserved", "post/held", "post/published", "post/rung"] {
         let job = Job::launched(PROGRAM);
@@ -100,6 +101,7 @@ fn a_poster_stopped_anywhere_inside_a_post_loses_nothing_and_holds_up_nobody_els
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_retriever_killed_between_its_hold_and_the_credit_gives_every_buffer_back() {
     for (point, size, rounds) in [
         ("retrieve/held", 40, 1),
@@ -142,6 +144,7 @@ fn a_retriever_killed_between_its_hold_and_the_credit_gives_every_buffer_back() 
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_clones_leaves_the_owner_whole() {
     for point in ["clone/requested", "join/welcomed"] {
         let job = Job::launched(PROGRAM);
@@ -174,6 +177,7 @@ fn a_node_killed_while_it_clones_leaves_the_owner_whole() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn an_owner_killed_before_it_grants_a_ring_ends_the_clone_with_its_name() {
     let job = Job::launched(PROGRAM);
     let [cloner] = job.nodes();
@@ -201,6 +205,7 @@ fn dies_creating_a_box_that_another_creates(job: &Job, victim: &Process, other: 
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_enters_a_name_leaves_the_name_free() {
     for point in ["names/entering", "names/claimed"] {
         let job = Job::launched(PROGRAM);
@@ -213,6 +218,7 @@ fn a_node_killed_while_it_enters_a_name_leaves_the_name_free() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_gives_an_entry_to_another_name_leaves_both_names_free() {
     for point in ["names/taken", "names/renaming", "names/renamed"] {
         let job = Job::launched(PROGRAM);
@@ -233,6 +239,7 @@ fn a_node_killed_while_it_gives_an_entry_to_another_name_leaves_both_names_free(
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_it_leaves_has_either_left_or_died() {
     let job = Job::launched(PROGRAM);
     let [owner] = job.nodes();

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use crate::chance::{Chance, SEED_VARIABLE};
 use crate::leftovers::{Before, JOB_MARK, kill_orphans};
 use crate::process::{Process, Running};
+use crate::trap::{POINT_VARIABLE, set_trap};
 use crate::watchdog::Watchdog;
 
 /// How long a test may take unless it says otherwise.
@@ -148,12 +149,13 @@ impl Job {
     }
 
     /// Starts a node and does not wait; `wrapper` is a command that shall start it, empty for none.
+    #[track_caller]
     pub fn start(&self, wrapper: &[&str], environment: &[(&str, &str)]) -> Process {
         let words: Vec<&Path> = wrapper.iter().map(Path::new).chain([self.program.as_path()]).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        for variable in ["DECK_JOB", "DECK_LAUNCH_FD", "DECK_POINT", "DECK_LOG"] {
+        for variable in ["DECK_JOB", "DECK_LAUNCH_FD", POINT_VARIABLE, "DECK_LOG"] {
             command.env_remove(variable);
         }
         command.env(JOB_MARK, &self.mark).env("TMPDIR", &self.folder);
@@ -170,7 +172,13 @@ impl Job {
             Door::Named => drop(command.env("DECK_JOB", &self.mark)),
             Door::Alone => {}
         }
-        command.envs(environment.iter().copied());
+        for (variable, value) in environment {
+            if *variable == POINT_VARIABLE {
+                set_trap(&mut command, value);
+            } else {
+                command.env(variable, value);
+            }
+        }
         let child = command.spawn().unwrap_or_else(|error| panic!("{words:?} does not start: {error}"));
         drop(invitation);
         let process = Process::new(child);

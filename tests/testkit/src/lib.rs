@@ -29,6 +29,7 @@ pub mod program;
 mod queue;
 pub mod see;
 pub mod storm;
+mod trap;
 mod watchdog;
 
 pub use answer::{Answer, Failure};
@@ -39,3 +40,4 @@ pub use fork::fork;
 pub use job::Job;
 pub use memory_group::MemoryGroup;
 pub use process::Process;
+pub use trap::set_trap;

@@ -71,6 +71,26 @@ fn a_missing_program_is_told_with_a_remedy() {
     assert_eq!(ended.errors().lines().count(), 1, "{}", ended.errors());
 }
 
+/// As a user who has no processes but these, which only root can become.
+#[test]
+fn wherever_processes_or_threads_run_out_their_limits_are_told() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can start processes of another user");
+    }
+    // Where every user may execute it: the folder that it was built in need not be open to others.
+    let open = std::env::temp_dir().join(format!("deck-run-limits-{}", std::process::id()));
+    std::fs::copy(DECK, &open).unwrap();
+    // Seven are wanted: itself, its worker, a thread for those who join, two nodes, two threads for their output.
+    for limit in 1..7 {
+        let text =
+            format!("exec setpriv --reuid=4003 --regid=4003 --clear-groups prlimit --nproc={limit} \"$0\" \"$@\"");
+        let ended = Job::start(script(&text, &[open.to_str().unwrap(), "run", "-n", "2", "sleep", "1000"])).ended();
+        assert_eq!(ended.code, 1, "{limit}: {}", ended.errors());
+        assert!(ended.errors().contains("(ulimit -u, or the container's)"), "{limit}: {}", ended.errors());
+    }
+    std::fs::remove_file(open).unwrap();
+}
+
 #[test]
 fn a_program_that_may_not_be_started_is_told_where_it_was_found() {
     let folder = folder("not-executable");

@@ -90,7 +90,7 @@ impl Membership {
     /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment. Never waits.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`](deck_sync::ErrorKind::PeerLost) and the like if the question cannot be sent.
+    /// [`ErrorKind::PeerLost`] and the like if the question cannot be sent.
     pub fn ask_for_ring(&self, peer: &Arc<Peer>, mailbox: MailboxId, credit: u64) -> Result<Asked> {
         let request = Arc::new(Request {
             peer: peer.number(),
@@ -151,7 +151,7 @@ impl Membership {
     /// open.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`](deck_sync::ErrorKind::Closed) if there is no such mail box, and as for
+    /// [`ErrorKind::Closed`] if there is no such mail box, and as for
     /// [`Membership::meet`].
     pub fn wait_for_ring(&self, asked: &Asked, mailbox: MailboxId, deadline: Deadline) -> Result<Granted> {
         let Asked { request, peer, .. } = asked;

@@ -4,8 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use deck_sync::{Error, ErrorKind, NodeId, Result};
-use rustix::process::{Resource, getrlimit};
+use deck_sync::{Error, ErrorKind, Limit, NodeId, Result};
 
 use super::table::Table;
 use super::{HeapMemory, Own};
@@ -53,8 +52,8 @@ const SHARE_OF_ADDRESS_SPACE: u64 = 8;
 /// process has limits (`ulimit -v`, `ulimit -f`).
 pub fn default_bytes() -> usize {
     let memory = limits::machine_total().next_multiple_of(1 << 30);
-    let addresses = getrlimit(Resource::As).current.map(|most| most / SHARE_OF_ADDRESS_SPACE);
-    let file = getrlimit(Resource::Fsize).current.map(|most| most.saturating_sub(DATA as u64));
+    let addresses = Limit::AddressSpace.now().map(|most| most / SHARE_OF_ADDRESS_SPACE);
+    let file = Limit::FileSize.now().map(|most| most.saturating_sub(DATA as u64));
     let least = [addresses, file].into_iter().flatten().fold(memory, u64::min);
     let heap = usize::try_from(least).unwrap_or(usize::MAX / 4);
     DATA + (heap / LEAST * LEAST).max(LEAST)

@@ -150,7 +150,7 @@ impl Parcel {
     /// Copies content and runs that travelled together, into memory of this node.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory); nothing has changed then.
     ///
     /// # Safety
     /// `data` points to as many readable bytes as the label says.
