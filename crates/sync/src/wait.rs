@@ -292,7 +292,7 @@ fn stay_awake<W: Waiting>(
         } else if patience.is_none() && waiting.meanwhile() {
             // That was as long as a pause.
         } else if patience.is_none() && away::looks_away(waiting.away()) {
-            away::look_away(waiting.away());
+            away::look_away(waiting.away(), false);
             // As many as take that long, so that the clock is looked at as often.
             looks = (looks / LOOKS_AWAY + 1).saturating_mul(LOOKS_AWAY) - 1;
         } else if looks >= LOOKS_WITHOUT_PAUSE {

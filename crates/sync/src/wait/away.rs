@@ -20,19 +20,33 @@ use crate::wait::pace;
 pub enum Away {
     /// It does not.
     No,
-    /// For a word of one line.
-    Word,
-    /// For all of one line.
+    /// For what stands in one line.
     Line,
     /// For several lines, which the other side writes one after the other.
     Lines,
 }
 
-/// Nanoseconds that a look away takes: for a word and for a line where answers are quick, for either where they are
-/// not, and for several lines.
-const AWAY: [u64; 4] = [25, 35, 60, 45];
+/// How long to look away, or what does that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern<T> {
+    /// Before the first look.
+    first: T,
+    /// Between two looks.
+    next: T,
+}
+
+/// Nanoseconds, for a line and for several where answers are quick, and where they are not.
+const AWAY: [Pattern<u64>; 4] = [
+    Pattern { first: 40, next: 10 },
+    Pattern { first: 48, next: 10 },
+    Pattern { first: 72, next: 24 },
+    Pattern { first: 72, next: 72 },
+];
 /// The same on processors of other makers than AMD.
-const AWAY_ELSEWHERE: [u64; 4] = [60, 60, 60, 100];
+const AWAY_ELSEWHERE: [Pattern<u64>; 4] = {
+    let [line, lines] = [Pattern { first: 60, next: 60 }, Pattern { first: 100, next: 100 }];
+    [line, lines, line, lines]
+};
 
 /// Answers within so many nanoseconds are quick, on a core that is not slow ([`pace`]): a line goes to and fro between
 /// cores that share a cache, and what the other side does about it is not much.
@@ -91,21 +105,21 @@ pub(crate) fn looks_away(away: Away) -> bool {
     away != Away::No && ANSWERS.get().coming != Coming::Late
 }
 
-/// Looks away once.
+/// Looks away once, before the first look of a wait or between two.
 #[inline]
-pub(crate) fn look_away(away: Away) {
-    static GAPS: OnceLock<[Gap; AWAY.len()]> = OnceLock::new();
+pub(crate) fn look_away(away: Away, is_first: bool) {
+    static GAPS: OnceLock<[Pattern<Gap>; AWAY.len()]> = OnceLock::new();
     if cfg!(loom) {
         return atomic::pause();
     }
-    let [word, line, either, lines] = GAPS.get_or_init(measured);
-    let gap = match away {
-        Away::Word if ANSWERS.get().coming == Coming::Quick => word,
-        Away::Line if ANSWERS.get().coming == Coming::Quick => line,
-        Away::Lines => lines,
-        _ => either,
+    let [quick_line, quick_lines, line, lines] = GAPS.get_or_init(measured);
+    let Pattern { first, next } = match (away, ANSWERS.get().coming) {
+        (Away::Lines, Coming::Quick) => quick_lines,
+        (Away::Lines, _) => lines,
+        (_, Coming::Quick) => quick_line,
+        _ => line,
     };
-    gap.pass();
+    if is_first { first } else { next }.pass();
 }
 
 /// What takes some nanoseconds: pauses, which leave more of a core to its other hardware thread, and for the rest of
@@ -123,11 +137,6 @@ impl Gap {
         Gap { pauses: few(time / pause), rounds: few(time % pause / round) }
     }
 
-    /// The pauses that come nearest to `time`.
-    fn whole(time: u64, pause: u64) -> Gap {
-        Gap { pauses: few((time + pause / 2) / pause.max(1)).max(1), rounds: 0 }
-    }
-
     #[inline]
     fn pass(self) {
         (0..self.pauses).for_each(|_| atomic::pause());
@@ -141,14 +150,13 @@ fn few(times: u64) -> u32 {
 }
 
 #[cold]
-fn measured() -> [Gap; AWAY.len()] {
+fn measured() -> [Pattern<Gap>; AWAY.len()] {
     let [pause, round] = [Gap { pauses: TIMES, rounds: 0 }, Gap { pauses: 0, rounds: TIMES }].map(time_of);
-    let away = if Maker::here() == Maker::Amd { AWAY } else { AWAY_ELSEWHERE };
     // On a slow core all of it takes as many times as long, and is right when it is fast again.
     let slow = pace::times(now_ns());
-    let [word, line, either, lines] = away.map(|time| slow * time * u64::from(TIMES));
-    let [word, line] = [word, line].map(|time| Gap::of(time, pause, round));
-    [word, line, Gap::whole(either, pause), Gap::whole(lines, pause)]
+    let gap = |time: u64| Gap::of(slow * time * u64::from(TIMES), pause, round);
+    let away = if Maker::here() == Maker::Amd { AWAY } else { AWAY_ELSEWHERE };
+    away.map(|Pattern { first, next }| Pattern { first: gap(first), next: gap(next) })
 }
 
 /// How many pauses or rounds are timed.
@@ -172,13 +180,15 @@ mod tests {
 
     #[test]
     fn a_look_away_is_made_of_pauses_and_of_rounds_where_those_are_too_long() {
-        [Away::Word, Away::Line, Away::Lines].into_iter().for_each(look_away);
+        for away in [Away::Line, Away::Lines] {
+            [true, false].into_iter().for_each(|is_first| look_away(away, is_first));
+        }
         assert_eq!(Gap::of(45, 20, 1), Gap { pauses: 2, rounds: 5 });
         assert_eq!(Gap::of(45, 3, 2), Gap { pauses: 15, rounds: 0 });
         assert_eq!(Gap::of(25, 60, 5), Gap { pauses: 0, rounds: 5 });
-        assert_eq!([3, 20, 60, 1000].map(|pause| Gap::whole(45, pause).pauses), [15, 2, 1, 1]);
-        assert_eq!([Gap::of(1 << 20, 0, 0), Gap::whole(1 << 20, 0)], [Gap { pauses: 64, rounds: 0 }; 2]);
-        assert!(measured().into_iter().all(|gap| gap != Gap { pauses: 0, rounds: 0 }));
+        assert_eq!(Gap::of(1 << 20, 0, 0), Gap { pauses: 64, rounds: 0 });
+        let is_some = |gap| gap != Gap { pauses: 0, rounds: 0 };
+        assert!(measured().into_iter().all(|gaps| is_some(gaps.first) && is_some(gaps.next)));
     }
 
     #[test]
@@ -194,8 +204,8 @@ mod tests {
         assert_eq!(coming(), Coming::Quick);
         timed(now_ns(), false);
         assert_eq!(coming(), Coming::Late);
-        assert!(!looks_away(Away::Word) && begins().is_some(), "it may come sooner by now");
+        assert!(!looks_away(Away::Line) && begins().is_some(), "it may come sooner by now");
         timed(began.saturating_sub(1_000_000), true);
-        assert!(looks_away(Away::Word) && !looks_away(Away::No));
+        assert!(looks_away(Away::Line) && !looks_away(Away::No));
     }
 }

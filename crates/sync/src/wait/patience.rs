@@ -92,9 +92,9 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
     }
     let began = if waiting.away() == Away::No { None } else { away::begins() };
     let looks = if away::looks_away(waiting.away()) { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
-    let found = (0..looks).find_map(|_| {
+    let found = (0..looks).find_map(|look| {
         if !waiting.meanwhile() && away::looks_away(waiting.away()) {
-            away::look_away(waiting.away());
+            away::look_away(waiting.away(), look == 0);
         }
         waiting.look()
     });

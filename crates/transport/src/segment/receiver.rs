@@ -53,8 +53,6 @@ pub enum Glance {
 /// of a message is fetched meanwhile.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// In a word of the line of a baton.
-    Word,
     /// In the line.
     Line,
     /// In the first line of the slot, too.
@@ -424,7 +422,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn expect_content(&self) {
         match self.expected {
-            Expected::Word | Expected::Line | Expected::Passed(_) => {}
+            Expected::Line | Expected::Passed(_) => {}
             // Who is to write there has both lines of the baton.
             _ if self.awaits_baton() => {}
             Expected::Slot => self.slots.prefetch_first(self.head),

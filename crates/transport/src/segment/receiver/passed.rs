@@ -47,7 +47,6 @@ impl<R: Remote> Receiver<R> {
     pub fn away(&self) -> Away {
         match self.expected {
             _ if !self.awaits_baton() => Away::No,
-            Expected::Word => Away::Word,
             Expected::Line => Away::Line,
             Expected::Slot | Expected::Beside(_) | Expected::Passed(_) => Away::Lines,
         }
@@ -129,7 +128,7 @@ impl<R: Remote> Receiver<R> {
         let stamp = Baton::stamp(number);
         if let Some((size, element)) = packet::simple(last, stamp) {
             into.set_words(baton.line(), size, element);
-            self.expected = if size <= size_of::<u64>() { Expected::Word } else { Expected::Line };
+            self.expected = Expected::Line;
         } else if let Some(label) = packet::wide(last, stamp) {
             // SAFETY: the slot is readable for what the label needs.
             if !baton.with_content(|data| unsafe { into.copy_in_place(&label, data) }) {
