@@ -131,10 +131,13 @@ struct Gap {
 }
 
 impl Gap {
-    /// What takes `time` where a pause and a round take so long, all in the same unit.
+    /// What takes `time` where a pause and a round take so long, all in the same unit. For nearly a pause it pauses: as
+    /// long as some rounds or not at all would hang on how exactly a pause was measured, and a processor that runs ahead
+    /// is through with rounds early.
     fn of(time: u64, pause: u64, round: u64) -> Gap {
         let [pause, round] = [pause, round].map(|takes| takes.max(1));
-        Gap { pauses: few(time / pause), rounds: few(time % pause / round) }
+        let pauses = (time + pause / 4) / pause;
+        Gap { pauses: few(pauses), rounds: few(time.saturating_sub(pauses * pause) / round) }
     }
 
     #[inline]
@@ -185,6 +188,8 @@ mod tests {
         }
         assert_eq!(Gap::of(45, 20, 1), Gap { pauses: 2, rounds: 5 });
         assert_eq!(Gap::of(45, 3, 2), Gap { pauses: 15, rounds: 0 });
+        let nearly_two = [45, 46, 47, 48, 49].map(|time| Gap::of(time, 24, 1));
+        assert_eq!(nearly_two.map(|gap| (gap.pauses, gap.rounds)), [(2, 0), (2, 0), (2, 0), (2, 0), (2, 1)]);
         assert_eq!(Gap::of(25, 60, 5), Gap { pauses: 0, rounds: 5 });
         assert_eq!(Gap::of(1 << 20, 0, 0), Gap { pauses: 64, rounds: 0 });
         let is_some = |gap| gap != Gap { pauses: 0, rounds: 0 };
