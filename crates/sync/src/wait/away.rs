@@ -131,8 +131,8 @@ struct Gap {
 }
 
 impl Gap {
-    /// What takes `time` where a pause and a round take so long, all in the same unit. Nearly a pause is one: whether it
-    /// is would hang on how exactly a pause was measured, and a processor that runs ahead is through with rounds early.
+    /// What takes `time` where a pause and a round take so long, all in the same unit. Nearly a pause is one. Else it
+    /// would hang on how exactly a pause was measured, and a processor that runs ahead is through with rounds early.
     fn of(time: u64, pause: u64, round: u64) -> Gap {
         let [pause, round] = [pause, round].map(|takes| takes.max(1));
         let pauses = (time + pause / 4) / pause;
