@@ -27,6 +27,11 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// What is called so by others, within a line: what would end the line or command the terminal is a blank.
+pub fn within_a_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// `1 thing`, `2 things`.
 pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })

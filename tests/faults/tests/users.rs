@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use deck_peers::Refusal;
@@ -15,6 +15,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use serde_json::Value;
+use tempfile::{NamedTempFile, TempPath};
 
 /// `nobody` on most systems; that it has no name elsewhere does not matter.
 const OTHER_USER: u32 = 65534;
@@ -34,23 +35,17 @@ const IN_ITS_OWN_PROCESS_NAMESPACE: [&str; 4] = ["unshare", "--pid", "--fork", "
 const AS_IN_A_CONTAINER: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// The nodes' program where every user may execute it: the folder that it was built in need not be open to others.
-struct OpenProgram(PathBuf);
+struct OpenProgram(TempPath);
 
 impl OpenProgram {
-    fn new(test: &str) -> OpenProgram {
-        let copy = std::env::temp_dir().join(format!("deck-users-{test}-{}", std::process::id()));
+    fn new() -> OpenProgram {
+        let copy = NamedTempFile::new().expect("the temporary folder can be written").into_temp_path();
         fs::copy(deck_testkit::node_program!(), &copy).expect("the temporary folder can be written");
         OpenProgram(copy)
     }
 
     fn path(&self) -> &str {
         self.0.to_str().expect("a plain path")
-    }
-}
-
-impl Drop for OpenProgram {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -80,7 +75,7 @@ fn can_start(wrapper: &[&str], program: &OpenProgram) -> bool {
 
 #[test]
 fn two_users_with_the_same_job_name_have_a_job_each() {
-    let program = OpenProgram::new("same-name");
+    let program = OpenProgram::new();
     if !can_start(&AS_OTHER, &program) {
         return;
     }
@@ -98,7 +93,7 @@ fn two_users_with_the_same_job_name_have_a_job_each() {
 
 #[test]
 fn a_node_of_another_user_that_comes_to_the_socket_of_a_job_is_refused() {
-    let program = OpenProgram::new("comes");
+    let program = OpenProgram::new();
     if !can_start(&AS_FALSE_ROOT, &program) {
         return;
     }
@@ -122,7 +117,7 @@ fn a_node_of_another_user_that_comes_to_the_socket_of_a_job_is_refused() {
 
 #[test]
 fn nobody_joins_a_job_that_another_user_opened_in_their_name() {
-    let program = OpenProgram::new("opened");
+    let program = OpenProgram::new();
     if !can_start(&AS_FALSE_ROOT, &program) {
         return;
     }
@@ -141,7 +136,7 @@ fn nobody_joins_a_job_that_another_user_opened_in_their_name() {
 
 #[test]
 fn users_whom_their_namespaces_do_not_know_are_not_taken_for_one_another() {
-    let program = OpenProgram::new("unknown");
+    let program = OpenProgram::new();
     if !AS_UNKNOWN.iter().all(|wrapper| can_start(wrapper, &program)) {
         return;
     }
@@ -158,7 +153,7 @@ fn users_whom_their_namespaces_do_not_know_are_not_taken_for_one_another() {
 
 #[test]
 fn a_node_in_another_process_namespace_is_of_the_same_user() {
-    let program = OpenProgram::new("processes");
+    let program = OpenProgram::new();
     if !can_start(&IN_ITS_OWN_PROCESS_NAMESPACE, &program) {
         return;
     }
@@ -177,7 +172,7 @@ fn a_node_in_another_process_namespace_is_of_the_same_user() {
 /// Two nodes wait for one another's messages, and a third one, which cannot be seen from there, may post to both.
 #[test]
 fn who_may_be_helped_by_a_node_that_is_out_of_sight_is_in_no_cycle() {
-    let program = OpenProgram::new("sight");
+    let program = OpenProgram::new();
     see::deck();
     if !can_start(&AS_IN_A_CONTAINER, &program) {
         return;
@@ -237,7 +232,7 @@ fn dial_as_other(name: &str) -> OwnedFd {
 
 #[test]
 fn the_node_that_listens_refuses_another_user_whatever_is_sent() {
-    let program = OpenProgram::new("listens");
+    let program = OpenProgram::new();
     if !can_start(&AS_OTHER, &program) {
         return;
     }

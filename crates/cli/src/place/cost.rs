@@ -9,6 +9,7 @@ use optisci::sum::Sum;
 use optisci::{Costs, Evaluation, Model, Placement, report};
 
 use super::{files, units};
+use crate::result::within_a_line;
 
 /// Rows of a table that people read.
 const ROWS: usize = 20;
@@ -57,7 +58,7 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
         let ns = contribution.ns();
         let percent = 100.0 * ns / total_ns;
         let process = &model.processes[process as usize].id;
-        let entry = units::name(&format!("{process} {does} {what}"));
+        let entry = within_a_line(&format!("{process} {does} {what}"));
         let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {entry}", units::time(ns));
     }
     let moves = costs.best_moves(placement, TOP);
@@ -74,7 +75,7 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
             Item::Segment(segment) => &model.segments[segment].id,
         };
         let percent = 100.0 * saves_ns / total_ns;
-        let id = units::name(id);
+        let id = within_a_line(id);
         let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {id} to node {to}", units::time(saves_ns));
     }
 }
@@ -101,7 +102,7 @@ fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> St
         let _ = write!(
             text,
             "{:<width$} {:>13} {:>13} {:>13} {:>13}",
-            units::name(&model.processes[process].id),
+            within_a_line(&model.processes[process].id),
             units::time(cost.read_ns),
             units::time(cost.write_ns),
             units::time(cost.message_ns),
@@ -131,7 +132,7 @@ fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> St
     } else {
         let _ = writeln!(text, "\nThe placement breaks {} limits or pins:", evaluation.violations.len());
         for violation in evaluation.violations.iter().take(ROWS) {
-            let _ = writeln!(text, "  {}", units::name(&violation.describe(model)));
+            let _ = writeln!(text, "  {}", within_a_line(&violation.describe(model)));
         }
         rest(&mut text, evaluation.violations.len(), "of them");
     }

@@ -13,7 +13,8 @@ use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{files, units};
-use crate::{output, result};
+use crate::output;
+use crate::result::{self, within_a_line};
 
 /// So many places are shown to people; more belong into a file.
 const ROWS: usize = 40;
@@ -63,7 +64,7 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
     let amount = |cost: f64| amount(outcome.objective, cost);
     match (outcome.status, outcome.cost) {
         (Status::Infeasible, _) => {
-            let reason = units::name(outcome.reason.as_deref().unwrap_or_default());
+            let reason = within_a_line(outcome.reason.as_deref().unwrap_or_default());
             let _ = writeln!(text, "infeasible: {reason}");
         }
         (Status::Optimal, Some(cost)) => {
@@ -92,7 +93,7 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
         });
         text.push('\n');
         for (id, nodes) in places.chain(segments) {
-            let _ = writeln!(text, "  {:<24} on node {nodes}", units::name(id));
+            let _ = writeln!(text, "  {:<24} on node {nodes}", within_a_line(id));
         }
     } else {
         let _ = writeln!(text, "-o OUT.json writes the placement, --json prints it");

@@ -1,4 +1,4 @@
-//! Numbers for people: times and bytes with a unit that leaves few digits before the point. And names.
+//! Numbers for people: times and bytes with a unit that leaves few digits before the point.
 
 /// A time in ns, as `412.485 ms`.
 pub fn time(ns: f64) -> String {
@@ -16,11 +16,6 @@ pub fn bytes(bytes: f64) -> String {
         Some((shift, unit)) => format!("{:.1} {unit}", bytes / (1u64 << shift) as f64),
         None => format!("{bytes} bytes"),
     }
-}
-
-/// What a file calls something, within a line: what would end the line or command the terminal is a blank.
-pub fn name(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }
 
 #[cfg(test)]

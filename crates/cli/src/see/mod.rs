@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> ExitCode {
     match show(options).and_then(|text| result::print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            result::remark(name, error.to_string().replace(char::is_control, " "));
+            result::remark(name, result::within_a_line(&error.to_string()));
             ExitCode::FAILURE
         }
     }

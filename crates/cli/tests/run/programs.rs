@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::job::{DECK, Job, Process, folder, run, script};
 use rustix::process::Signal;
+use tempfile::NamedTempFile;
 
 #[test]
 fn all_nodes_succeed() {
@@ -78,7 +79,7 @@ fn wherever_processes_or_threads_run_out_their_limits_are_told() {
         return println!("skipped: only root can start processes of another user");
     }
     // Where every user may execute it: the folder that it was built in need not be open to others.
-    let open = std::env::temp_dir().join(format!("deck-run-limits-{}", std::process::id()));
+    let open = NamedTempFile::new().unwrap().into_temp_path();
     std::fs::copy(DECK, &open).unwrap();
     // Seven are wanted: itself, its worker, a thread for those who join, two nodes, two threads for their output.
     for limit in 1..7 {
@@ -88,7 +89,6 @@ fn wherever_processes_or_threads_run_out_their_limits_are_told() {
         assert_eq!(ended.code, 1, "{limit}: {}", ended.errors());
         assert!(ended.errors().contains("(ulimit -u, or the container's)"), "{limit}: {}", ended.errors());
     }
-    std::fs::remove_file(open).unwrap();
 }
 
 #[test]
