@@ -143,7 +143,7 @@ impl Machine {
         let described = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = described.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         Machine {
-            cpu: model.map_or("unknown", |(_, model)| model.trim()).to_owned(),
+            cpu: model.map_or(std::env::consts::ARCH, |(_, model)| model.trim()).to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         }
