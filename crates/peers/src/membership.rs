@@ -24,8 +24,7 @@ use crate::names::{MailboxId, Names};
 use crate::notices::Notices;
 use crate::peer::Peer;
 use crate::pledges::Pledges;
-use crate::process::parent_only::ParentOnly;
-use crate::process::stat;
+use crate::process::{self, parent_only::ParentOnly};
 use crate::shares::Shares;
 use crate::socket::Socket;
 use crate::strangers::Wanted;
@@ -368,8 +367,8 @@ impl Membership {
             None => self.watch_strangers(),
         }
         let is_silent = peer.is_some_and(|peer| peer.frozen_for().is_some());
-        let is_stopped = self.table.pid_here(node).is_some_and(is_stopped);
-        Some(if is_silent || is_stopped { NodeState::Frozen } else { NodeState::Live })
+        let is_stopped = || self.table.pid_here(node).is_some_and(process::is_stopped);
+        Some(if is_silent || is_stopped() { NodeState::Frozen } else { NodeState::Live })
     }
 
     /// The error of a wait on `peer` that ended early: says if the peer is frozen, and for how long.
@@ -390,7 +389,7 @@ impl Membership {
     /// For how long `peer` has been frozen, if it is.
     pub fn frozen_for(&self, peer: &Peer) -> Option<Duration> {
         peer.frozen_for()
-            .or_else(|| self.table.pid_here(peer.number()).is_some_and(is_stopped).then_some(Duration::ZERO))
+            .or_else(|| self.table.pid_here(peer.number()).is_some_and(process::is_stopped).then_some(Duration::ZERO))
     }
 
     /// The owner of a mail box tells a poster to post no more. False if the poster is gone: of one that goes later the
@@ -436,11 +435,6 @@ pub(crate) fn lost(node: NodeId, doing: &str) -> Error {
 #[cold]
 pub fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
-}
-
-/// True if the process is stopped by a signal or a debugger, as `/proc` tells.
-fn is_stopped(pid: u32) -> bool {
-    stat::of(pid).is_ok_and(|stat| stat::state_of(&stat).is_some_and(stat::is_stopped))
 }
 
 impl std::fmt::Debug for Membership {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use deck_segment::MemoryFacts;
 use deck_segment::layout::{self, PAGE};
-use deck_sync::{Deadline, Error, NodeId, Result, Service};
+use deck_sync::{Deadline, Error, NodeId, Result, Service, control_groups};
 pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
@@ -101,7 +101,7 @@ pub struct ThreadSight {
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// Its state, in the letters of `/proc`: R runs, S sleeps, T is stopped.
+    /// Its state, in the letters of `/proc`: R runs, S sleeps, T is stopped, here also by a frozen control group.
     pub state: char,
 }
 
@@ -111,7 +111,7 @@ impl ThreadSight {
         Service::is_named(&self.name)
     }
 
-    /// True if a signal or a debugger has stopped it.
+    /// True if a signal, a debugger or a frozen control group has stopped it.
     pub fn is_stopped(&self) -> bool {
         stat::is_stopped(self.state)
     }
@@ -439,6 +439,8 @@ fn told(bytes: &[u8]) -> Option<Told> {
 /// The threads of a process, sorted by their numbers.
 fn threads_of(process: u32) -> Vec<ThreadSight> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let is_frozen = control_groups::are_frozen(process);
+    let seen = |state: char| if is_frozen && !stat::has_ended(state) { stat::STOPPED } else { state };
     let mut threads: Vec<ThreadSight> = entries
         .flatten()
         .filter_map(|entry| {
@@ -446,7 +448,7 @@ fn threads_of(process: u32) -> Vec<ThreadSight> {
             Some(ThreadSight {
                 number: entry.file_name().to_str()?.parse().ok()?,
                 name: String::from_utf8_lossy(stat::name_of(&stat)?).into_owned(),
-                state: stat::state_of(&stat)?,
+                state: seen(stat::state_of(&stat)?),
             })
         })
         .collect();

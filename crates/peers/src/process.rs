@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use deck_sync::descriptor::beyond_standard;
-use deck_sync::{Error, ErrorKind, Result, told};
+use deck_sync::{Error, ErrorKind, Result, control_groups, told};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -140,6 +140,12 @@ fn signal_zero(pid: u32) -> Option<Result<(), Errno>> {
 /// True if the process has ended, also if its parent has not waited for it yet.
 pub fn has_ended(process: &OwnedFd) -> bool {
     poll::is_readable_within(process, Some(Duration::ZERO))
+}
+
+/// True if a signal or a debugger has stopped the process, or its control group is frozen.
+pub fn is_stopped(pid: u32) -> bool {
+    stat::of(pid).is_ok_and(|stat| stat::state_of(&stat).is_some_and(stat::is_stopped))
+        || control_groups::are_frozen(pid)
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 use deck_segment::Seat;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
-use super::is_stopped;
 use crate::broker::Broker;
 use crate::credentials;
+use crate::process::is_stopped;
 use crate::process::namespace;
 use crate::process::parent_only::ParentOnly;
 use crate::socket::{Received, Socket};

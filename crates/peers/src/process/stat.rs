@@ -51,9 +51,12 @@ pub fn state_of(stat: &[u8]) -> Option<char> {
     fields_behind_name(stat)?.next()?.chars().next()
 }
 
+/// The state of what a signal has stopped.
+pub const STOPPED: char = 'T';
+
 /// True of a state in which a signal or a debugger has stopped it.
 pub fn is_stopped(state: char) -> bool {
-    matches!(state, 'T' | 't')
+    matches!(state, STOPPED | 't')
 }
 
 /// True of a state in which it has ended.

@@ -1,4 +1,4 @@
-//! The control groups that this process is in, whose limits are less than the machine's.
+//! The control groups that a process is in, whose limits are less than the machine's, and which may be frozen.
 //!
 //! Whoever asks for a limit reads files in these folders and knows what they are called; in version 1 they have other
 //! names than in version 2.
@@ -16,6 +16,24 @@ pub fn folders(controller: &str) -> impl Iterator<Item = PathBuf> + use<> {
     // A kernel without control groups has no such file, and no limits. `/proc/self` tells less once the first thread
     // has ended.
     folders_of(&told("/proc/thread-self/cgroup").unwrap_or_default(), controller).into_iter()
+}
+
+/// True if a group that this process is in is frozen, as `docker pause` and batch systems do: it stands still as if a
+/// signal had stopped it, but its state in `/proc` does not say so.
+pub fn are_frozen(process: u32) -> bool {
+    let told = told(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    folders_of(&told, "freezer").iter().any(|folder| is_frozen(folder))
+}
+
+/// Version 1 has a file with the state alone, version 2 one with a line each for this and that. Both go by the groups
+/// around it, too.
+fn is_frozen(folder: &Path) -> bool {
+    let files = ["cgroup.events", "freezer.state"];
+    files.iter().filter_map(|file| told(folder.join(file))).any(|text| says_frozen(&text))
+}
+
+fn says_frozen(text: &str) -> bool {
+    text.lines().any(|line| matches!(line, "frozen 1" | "FROZEN"))
 }
 
 /// As [`folders`], for a process whose groups are `told`, a line each: `NUMBER:CONTROLLERS:PATH`. Version 2 names no
@@ -56,6 +74,12 @@ mod tests {
     fn of_version_1_only_the_groups_of_the_controller_count() {
         let text = "5:cpuset:/a\n4:cpuacct,cpu:/b\n3:memory:/c\n1:name=systemd:/d\n";
         assert_eq!(told(text), ["/sys/fs/cgroup/cpu/b", "/sys/fs/cgroup/cpu"]);
+    }
+
+    #[test]
+    fn a_group_is_frozen_once_the_system_says_that_it_stands_still() {
+        assert!(says_frozen("FROZEN\n") && says_frozen("populated 1\nfrozen 1\n"));
+        assert!(!says_frozen("THAWED\n") && !says_frozen("FREEZING\n") && !says_frozen("populated 1\nfrozen 0\n"));
     }
 
     #[test]
