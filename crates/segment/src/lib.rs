@@ -41,7 +41,6 @@ pub mod wide;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};
-pub use extents::Extents;
 pub use fabric::Remote;
 pub use facts::MemoryFacts;
 pub use fetch_back::FetchBack;
