@@ -22,7 +22,7 @@ use crate::names::entries::words_of;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DECKNOTE");
 /// Changes with every change of the layout.
 pub(crate) const VERSION: u64 = 1;
-/// The label of the segment.
+/// What the system calls a node's notices, for those who look for them.
 pub(crate) const LABEL: &str = "deck-notices";
 
 /// Words of the header.

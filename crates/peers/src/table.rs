@@ -14,6 +14,8 @@ use crate::names::entries::{Seating, words_of};
 use crate::process;
 use crate::wire::Refusal;
 
+/// What the system calls a job's table, for those who look for it.
+pub(crate) const LABEL: &str = "deck-job";
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
@@ -126,7 +128,7 @@ impl Table {
         if job.len() > JOB_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, format!("a job's name has at most {JOB_BYTES_MAX} bytes")));
         }
-        let segment = Segment::create("deck-job", BYTES)?;
+        let segment = Segment::create(LABEL, BYTES)?;
         segment.allocate(0, NODES_AT)?;
         segment.allocate(NAMES_AT, BYTES - NAMES_AT)?;
         let table = Table::view(segment);

@@ -2,6 +2,8 @@
 
 use crate::Seat;
 
+/// What the system calls a node's segment, for those who look for it.
+pub const LABEL: &str = "deck-node";
 /// `DECKNODE`, first word of a node's segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
 /// Changes with every change of any layout that two nodes share.
