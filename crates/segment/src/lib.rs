@@ -49,7 +49,7 @@ pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
 pub use held::Unheld;
 pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
-pub use numa::{Numa, NumaChoice, NumaUse};
+pub use numa::{Numa, NumaChoice};
 pub use region::Region;
 pub use rest::Rest;
 pub use slots::{MappedSlots, slot_offset};
