@@ -81,13 +81,7 @@ impl Arguments {
         let operation = u8::try_from(self.operation).ok().and_then(Operation::from_code).ok_or_else(|| {
             invalid(format!("{} is no operation", self.operation)).with_remedy("use a deck_op_t, DECK_SUM to DECK_XOR")
         })?;
-        let (sends, receives) = match self.kind {
-            Asked::Gatherv => (false, index == root),
-            Asked::Scatterv => (index == root, false),
-            Asked::Allgatherv => (false, true),
-            Asked::Alltoallv => (true, true),
-            _ => (false, false),
-        };
+        let (sends, receives) = self.kind.needs_counts(index == root);
         // SAFETY: as the caller promises.
         let counts = |is_needed: bool, counts: *const usize| unsafe { counts_from_c(is_needed, counts, size) };
         let (send_counts, recv_counts) = (counts(sends, self.send_counts)?, counts(receives, self.recv_counts)?);
@@ -151,8 +145,7 @@ unsafe fn collective(
         }
         let (from, to) = (input.addr(), output.addr());
         let overlaps = takes > 0 && gives > 0 && from < to.saturating_add(gives) && to < from.saturating_add(takes);
-        let is_reduction = matches!(call.kind, Asked::Reduce | Asked::Allreduce | Asked::Scan);
-        if overlaps && !(is_reduction && from == to) {
+        if overlaps && !(call.kind.is_reduction() && from == to) {
             return Err(invalid("in and out overlap")
                 .with_remedy("give two arrays; reductions also take one array, the same, for both"));
         }

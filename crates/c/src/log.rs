@@ -23,14 +23,8 @@ unsafe impl Sync for Sink {}
 
 impl Sink {
     fn line(&self, level: LogLevel, line: &str) {
-        let level = match level {
-            LogLevel::Error => 1,
-            LogLevel::Warn => 2,
-            LogLevel::Info => 3,
-            LogLevel::Debug => 4,
-        };
         // What it writes by may be where a thread is cancelled.
-        uncancelled(|| (self.write)(level, c_string(line).as_ptr(), self.context));
+        uncancelled(|| (self.write)(level as c_int, c_string(line).as_ptr(), self.context));
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::ffi::c_int;
 
-use deck_api::{Error, ErrorKind, Result, Semaphore};
-use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_api::{Result, Semaphore};
 
 use crate::error::{DECK_OK, answer, answer_uncancelled};
 use crate::handle::{Caller, Kind, Object, Pin, Table};
@@ -13,37 +12,11 @@ use crate::{arguments, node};
 #[repr(C)]
 pub struct SemaphoreHandle([u8; 0]);
 
-static SEMAPHORES: Table<Closable> = Table::new();
+static SEMAPHORES: Table<Semaphore> = Table::new();
 
 // SAFETY: this is the only table of semaphores.
-unsafe impl Object for Closable {
+unsafe impl Object for Semaphore {
     const KIND: Kind = Kind::Semaphore;
-}
-
-/// A semaphore whose waiters can be sent home. Closing posts one extra unit that nobody keeps: whoever gets it sees
-/// that the semaphore is closed and posts it on to the next.
-struct Closable {
-    inner: Semaphore,
-    closed: AtomicBool,
-}
-
-impl Closable {
-    fn wait(&self, timeout: std::time::Duration) -> Result<()> {
-        self.inner.wait(timeout)?;
-        // Acquire, pairs with: semaphore/closed
-        if self.closed.load(Ordering::Acquire) {
-            // A full semaphore refuses the unit, and then nobody needs it.
-            let _ = self.inner.post();
-            return Err(Error::new(ErrorKind::Closed, "the semaphore was destroyed while a thread waited in it"));
-        }
-        Ok(())
-    }
-
-    fn close(&self) {
-        // Release, pairs with: semaphore/closed
-        self.closed.store(true, Ordering::Release);
-        let _ = self.inner.post();
-    }
 }
 
 /// Ends every wait in a semaphore, because the node leaves its job.
@@ -54,7 +27,7 @@ pub fn close_all() {
     });
 }
 
-fn pin(handle: *const SemaphoreHandle, caller: Caller) -> Result<Pin<Closable>> {
+fn pin(handle: *const SemaphoreHandle, caller: Caller) -> Result<Pin<Semaphore>> {
     SEMAPHORES.pin(handle, caller)
 }
 
@@ -67,8 +40,7 @@ pub unsafe extern "C" fn deck_sem_create(semaphore: *mut *mut SemaphoreHandle, i
     answer_uncancelled("deck_sem_create", || {
         let session = node::session()?;
         arguments::place(semaphore, "new semaphore", "the first argument")?;
-        let closable = Closable { inner: Semaphore::new(initial), closed: AtomicBool::new(false) };
-        let handle = SEMAPHORES.insert(session, closable)?;
+        let handle = SEMAPHORES.insert(session, Semaphore::new(initial))?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { semaphore.write(handle) };
         Ok(DECK_OK)
@@ -79,7 +51,7 @@ pub unsafe extern "C" fn deck_sem_create(semaphore: *mut *mut SemaphoreHandle, i
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_post(semaphore: *mut SemaphoreHandle) -> c_int {
     answer("deck_sem_post", || {
-        pin(semaphore, node::caller()?)?.inner.post()?;
+        pin(semaphore, node::caller()?)?.post()?;
         Ok(DECK_OK)
     })
 }

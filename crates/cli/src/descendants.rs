@@ -18,7 +18,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, set_child_subreaper,
 };
 
-use crate::output::wait;
+use crate::poll::wait;
 
 /// What is said of those that a kill does not end.
 pub const STAY: &str = "some processes do not end: they hang inside the kernel, or have become another user's";

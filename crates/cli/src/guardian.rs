@@ -22,13 +22,12 @@ use std::time::{Duration, Instant};
 
 use deck_launch::signals::{self, Signals};
 use deck_launch::{Half, split};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::descendants;
-use crate::output::wait;
+use crate::poll::wait;
 use crate::result::remark;
 
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
@@ -110,10 +109,7 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
     let mut first_asked = None;
     loop {
         let mut events = [PollFd::new(&ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        match poll(&mut events, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        wait(&mut events, None)?;
         while let Some(signal) = signals.next() {
             if first_asked.get_or_insert_with(Instant::now).elapsed() > WORKER_PATIENCE {
                 descendants::signal_all(Signal::KILL);

@@ -8,6 +8,7 @@ mod guardian;
 mod lines;
 mod output;
 mod place;
+mod poll;
 mod result;
 mod run;
 mod see;

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lines::{Cut, LineBuffer, OURSELVES, Origin, Sink, tagged};
+use crate::poll::wait;
 
 /// How long a node may pause in the middle of an over-long line before others may print again.
 const FLOOR_PAUSE: Duration = Duration::from_millis(100);
@@ -278,19 +278,5 @@ fn tell(error: &io::Error, errors: &Mutex<Sink<Outlet>>) {
         let line = format!("deck run: cannot pass output through: {error}; free space, or print elsewhere\n");
         // If this cannot be written either, the exit status still tells.
         let _ = entered(errors).write(OURSELVES, line.as_bytes());
-    }
-}
-
-/// Polls, for at most `patience`; being interrupted counts as nothing having happened.
-pub fn wait(events: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
-    let timeout =
-        patience.map(|patience| Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }));
-    match poll(events, timeout.as_ref()) {
-        Ok(_) => Ok(()),
-        Err(Errno::INTR) => {
-            events.iter_mut().for_each(PollFd::clear_revents);
-            Ok(())
-        }
-        Err(errno) => Err(errno.into()),
     }
 }

@@ -18,7 +18,8 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use crate::descendants::{self, Asked};
 use crate::guardian::{GRACE, PATIENCE, REQUESTS, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
-use crate::output::{Closed, Output, Show, Source, wait};
+use crate::output::{Closed, Output, Show, Source};
+use crate::poll::wait;
 use crate::result::remark;
 
 /// The exit status of a process whose reader has gone.

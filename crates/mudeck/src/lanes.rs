@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::Asked;
 use deck_segment::Region;
-use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::atomic::{self, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Result, ThreadEnd, fork};
 
@@ -196,7 +196,7 @@ fn leave(common: &Arc<Poster>, is_posted: bool) {
 
 /// Never what was looked for.
 fn pause() -> bool {
-    std::hint::spin_loop();
+    atomic::pause();
     false
 }
 

@@ -112,6 +112,19 @@ impl Message {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if `data` is not a whole number of elements; otherwise as [`Message::pack`].
+    ///
+    /// ```
+    /// use deck_mudeck::ElementType;
+    /// # fn main() -> deck_mudeck::Result<()> {
+    /// # let node = deck_mudeck::Node::join()?;
+    /// let mut message = node.message();
+    /// message.pack_raw(ElementType::Char, b"text")?;
+    /// assert!(message.pack_raw(ElementType::Double, &[0; 12]).is_err(), "one element and a half");
+    /// let mut text = [0; 4];
+    /// message.unpack_raw(ElementType::Char, &mut text)?;
+    /// assert_eq!(&text, b"text");
+    /// # node.leave() }
+    /// ```
     pub fn pack_raw(&mut self, kind: ElementType, data: &[u8]) -> Result<()> {
         check_whole(kind, data.len())?;
         self.pack_whole(kind, data)

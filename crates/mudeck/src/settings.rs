@@ -15,8 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
     pub budget_bytes: u64,
-    /// The node's segment. `DECK_HEAP`, `DECK_FETCH`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`,
-    /// `DECK_NUMA`.
+    /// The node's segment. `DECK_HEAP`, `DECK_FETCH`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`, `DECK_NUMA`.
     pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,

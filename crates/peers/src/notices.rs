@@ -16,11 +16,13 @@ use deck_sync::atomic::fence;
 use deck_sync::locks::lock;
 use deck_sync::{FACTS, NodeId, Result};
 
+use crate::names::entries::words_of;
+
 /// `DECKNOTE`, first word of a node's notices.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DECKNOTE");
 /// Changes with every change of the layout.
 pub(crate) const VERSION: u64 = 1;
-/// The label of the segment.
+/// What the system calls a node's notices, for those who look for them.
 pub(crate) const LABEL: &str = "deck-notices";
 
 /// Words of the header.
@@ -194,11 +196,7 @@ impl Notices {
         (0..FACTS).for_each(|fact| word(entry::FACTS + fact).store(content.facts[fact], Relaxed));
         let name = &content.name.as_bytes()[..content.name.len().min(NAME_BYTES)];
         word(entry::LENGTH).store(name.len() as u64, Relaxed);
-        for (part, chunk) in name.chunks(8).enumerate() {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            word(entry::NAME + part).store(u64::from_le_bytes(bytes), Relaxed);
-        }
+        words_of(name).enumerate().for_each(|(at, part)| word(entry::NAME + at).store(part, Relaxed));
         // Release: pairs with: notices/sequence.
         word(entry::SEQUENCE).store(sequence.wrapping_add(1), Release);
         Some(index)

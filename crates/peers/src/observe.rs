@@ -18,7 +18,7 @@ pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
 use crate::poll::pause;
-use crate::table::{NodeState, Table};
+use crate::table::{self, NodeState, Table};
 use crate::{process, stat};
 
 /// How often a notice that is just being written is read again.
@@ -162,10 +162,6 @@ fn word(bytes: &[u8], index: usize) -> u64 {
 const MADE_WITHIN: Duration = Duration::from_millis(50);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-const TABLE: &str = "/memfd:deck-job (deleted)";
-const NOTICES: &str = "/memfd:deck-notices (deleted)";
-const HEAP: &str = "/memfd:deck-node (deleted)";
-
 /// The shared memory of one process, by label and inode.
 #[derive(Default)]
 struct Open {
@@ -174,12 +170,17 @@ struct Open {
     heaps: BTreeMap<u64, PathBuf>,
 }
 
+/// The label of the memory to which a link of `/proc` leads, if it leads to memory (memfd_create(2)).
+fn label_of(target: &Path) -> Option<&str> {
+    target.to_str()?.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")
+}
+
 /// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have
 /// closed it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
 fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
     let target = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    let is_same = target.to_str() == Some(label) && file.metadata().is_ok_and(|known| known.ino() == inode);
+    let is_same = label_of(&target) == Some(label) && file.metadata().is_ok_and(|known| known.ino() == inode);
     is_same.then_some(file)
 }
 
@@ -187,10 +188,10 @@ fn open_of(process: u32) -> Open {
     let mut open = Open::default();
     for path in descriptors_of(process) {
         let Ok(target) = fs::read_link(&path) else { continue };
-        let map = match target.to_str() {
-            Some(TABLE) => &mut open.tables,
-            Some(NOTICES) => &mut open.notices,
-            Some(HEAP) => &mut open.heaps,
+        let map = match label_of(&target) {
+            Some(table::LABEL) => &mut open.tables,
+            Some(notices::LABEL) => &mut open.notices,
+            Some(layout::LABEL) => &mut open.heaps,
             _ => continue,
         };
         if let Ok(known) = fs::metadata(&path)
@@ -300,7 +301,7 @@ fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSigh
     for (inode, processes) in tables {
         let mut paths = processes.iter().map(|process| &all[process].tables[&inode]);
         // A process may end at any moment.
-        let Some(file) = paths.find_map(|path| open(path, TABLE, inode)) else { continue };
+        let Some(file) = paths.find_map(|path| open(path, table::LABEL, inode)) else { continue };
         if !is_made(&file) {
             continue;
         }
@@ -332,7 +333,7 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
     for process in processes {
         let seen = &all[process];
         for (inode, path) in &seen.notices {
-            let Some(notices) = open(path, NOTICES, *inode) else { continue };
+            let Some(notices) = open(path, notices::LABEL, *inode) else { continue };
             let Some(head) = head_of(&notices) else { continue };
             let Ok(number) = u32::try_from(word(&head, header::NODE)) else { continue };
             // A forked child has it open too. Where the number of the process means nothing here nobody can tell.
@@ -340,7 +341,7 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
             let may_be_its = is_its || table.pid_here(NodeId(number)).is_none() && !found.contains_key(&number);
             if word(&head, header::JOB) == job && may_be_its {
                 let heap = word(&head, header::HEAP);
-                let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap)).filter(is_known_heap);
+                let heap = seen.heaps.get(&heap).and_then(|path| open(path, layout::LABEL, heap)).filter(is_known_heap);
                 found.insert(number, Found { process: *process, notices, heap });
             }
         }
@@ -469,7 +470,7 @@ mod tests {
         let inode = table.segment().inode();
         let of_this_process = || open_of(std::process::id()).tables.remove(&inode);
         let path = of_this_process().expect("it is open here");
-        let looking = open(&path, TABLE, inode).expect("it can be read");
+        let looking = open(&path, table::LABEL, inode).expect("it can be read");
         drop(table);
         assert_eq!(of_this_process(), None);
         drop(looking);

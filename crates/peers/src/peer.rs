@@ -105,6 +105,7 @@ impl Peer {
         })
     }
 
+    /// False if it has one already.
     pub(crate) fn set_heap(&self, heap: Arc<HeapMemory>) -> bool {
         self.heap.set(heap).is_ok()
     }

@@ -10,10 +10,12 @@ use deck_segment::{Seat, Segment, Words, layout::PAGE};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 
-use crate::names::entries::Seating;
+use crate::names::entries::{Seating, words_of};
 use crate::process;
 use crate::wire::Refusal;
 
+/// What the system calls a job's table, for those who look for it.
+pub(crate) const LABEL: &str = "deck-job";
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
@@ -126,15 +128,12 @@ impl Table {
         if job.len() > JOB_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, format!("a job's name has at most {JOB_BYTES_MAX} bytes")));
         }
-        let segment = Segment::create("deck-job", BYTES)?;
+        let segment = Segment::create(LABEL, BYTES)?;
         segment.allocate(0, NODES_AT)?;
         segment.allocate(NAMES_AT, BYTES - NAMES_AT)?;
         let table = Table::view(segment);
-        let mut name = [0u8; JOB_BYTES_MAX + 1];
-        name[..job.len()].copy_from_slice(job.as_bytes());
-        for (word, chunk) in name.chunks_exact(8).enumerate() {
-            let value = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-            table.words.get(header::JOB + word).store(value, Ordering::Relaxed);
+        for (at, word) in words_of(job.as_bytes()).enumerate() {
+            table.words.get(header::JOB + at).store(word, Ordering::Relaxed);
         }
         table.words.get(header::EXPECTED).store(u64::from(expected), Ordering::Relaxed);
         table.words.get(header::VERSION).store(VERSION, Ordering::Relaxed);

@@ -156,8 +156,6 @@ pub enum Refusal {
     Taken = 6,
     /// The request made no sense.
     Nonsense = 7,
-    /// The node to talk to is gone.
-    Gone = 8,
     /// The node that listens has no descriptors left.
     Descriptors = 9,
     /// Not yet: what is wanted is on its way there.
@@ -189,7 +187,6 @@ impl Refusal {
             Refusal::Network,
             Refusal::User,
             Refusal::Taken,
-            Refusal::Gone,
             Refusal::Descriptors,
             Refusal::Contended,
             Refusal::Numbers,

@@ -349,11 +349,6 @@ impl Kept {
     pub fn data(&self) -> NonNull<u8> {
         self.heap.segment().at(self.offset, self.capacity).expect("a buffer lies inside its segment")
     }
-
-    /// The heap it lives in.
-    pub fn heap(&self) -> &Arc<HeapMemory> {
-        &self.heap
-    }
 }
 
 impl Drop for Kept {

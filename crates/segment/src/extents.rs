@@ -7,15 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Extents {
     by_offset: BTreeMap<usize, usize>,
     by_size: BTreeSet<(usize, usize)>,
-    bytes: usize,
 }
 
 impl Extents {
-    /// Free bytes in all.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Takes `bytes` from the smallest range that has them (the lowest one of that size), or `None`.
     pub fn take(&mut self, bytes: usize) -> Option<usize> {
         let &(size, offset) = self.by_size.range((bytes, 0)..).next()?;
@@ -32,15 +26,9 @@ impl Extents {
             let skipped = offset.next_multiple_of(align) - offset;
             size.checked_sub(skipped).is_some_and(|left| left >= bytes)
         };
-        let (&offset, &size) = self.by_offset.iter().find(|(offset, size)| fits(**offset, **size))?;
+        let (&offset, _) = self.by_offset.iter().find(|(offset, size)| fits(**offset, **size))?;
         let begin = offset.next_multiple_of(align);
-        self.remove(offset, size);
-        if begin > offset {
-            self.insert(offset, begin - offset);
-        }
-        if offset + size > begin + bytes {
-            self.insert(begin + bytes, offset + size - begin - bytes);
-        }
+        self.take_at(begin, bytes);
         Some(begin)
     }
 
@@ -90,13 +78,11 @@ impl Extents {
     fn insert(&mut self, offset: usize, bytes: usize) {
         self.by_offset.insert(offset, bytes);
         self.by_size.insert((bytes, offset));
-        self.bytes += bytes;
     }
 
     fn remove(&mut self, offset: usize, bytes: usize) {
         self.by_offset.remove(&offset);
         self.by_size.remove(&(bytes, offset));
-        self.bytes -= bytes;
     }
 }
 
@@ -113,7 +99,7 @@ mod tests {
         assert_eq!(extents.take(128), None);
         extents.give(64, 64);
         assert_eq!(extents.take(192), Some(0));
-        assert_eq!(extents.bytes(), 0);
+        assert_eq!(extents.ranges().count(), 0);
     }
 
     #[test]
@@ -132,7 +118,8 @@ mod tests {
         assert_eq!(extents.take_lowest(256, 256), Some(256));
         assert_eq!(extents.take_lowest(512, 512), Some(512));
         assert_eq!(extents.take_lowest(512, 512), None);
-        assert_eq!((extents.bytes(), extents.take_lowest(56, 1)), (1050 - 768, Some(200)));
+        assert_eq!(extents.ranges().collect::<Vec<_>>(), [(100, 50), (200, 56), (1024, 176)]);
+        assert_eq!(extents.take_lowest(56, 1), Some(200));
         extents.give(200, 824);
         assert_eq!(extents.take(1000), Some(200));
     }
@@ -145,7 +132,7 @@ mod tests {
         assert_eq!(extents.ranges().collect::<Vec<_>>(), [(100, 10), (130, 20)]);
         extents.take_at(130, 20);
         extents.take_at(100, 10);
-        assert_eq!(extents.bytes(), 0);
+        assert_eq!(extents.ranges().count(), 0);
     }
 
     #[test]

@@ -21,12 +21,11 @@ impl MemoryFacts {
     const ELSEWHERE: u64 = 1 << 10;
 
     pub(crate) fn of(huge_pages: bool, numa: &Numa) -> MemoryFacts {
-        let usage = numa.usage();
         MemoryFacts {
             huge_pages,
             numa_nodes: if numa.binds() { numa.count() as u8 } else { 0 },
-            is_refused: usage.refused.is_some(),
-            is_elsewhere: usage.elsewhere_bytes > 0,
+            is_refused: numa.is_refused(),
+            is_elsewhere: numa.is_elsewhere(),
         }
     }
 

@@ -179,7 +179,7 @@ impl HeapMemory {
     /// the kernel, be it at work for this thread or, where there is no other memory left, for others.
     ///
     /// Budget, if a buffer of this size was used before: the lock of the heap, two lines of this node's tables, the
-    /// buffer's line in the segment; six locked operations; no allocation, no system call.
+    /// buffer's line in the segment; five locked operations; no allocation, no system call.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`] with what was wanted and what to do; [`ErrorKind::NotInitialized`] in a forked child,
@@ -216,7 +216,6 @@ impl HeapMemory {
             }
             let first = index as usize * LINE_WORDS;
             self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
-            self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
             self.tell_readers(index, layout::readers::NOT_TOLD);
             self.held.add();
             // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.

@@ -2,10 +2,12 @@
 
 use crate::Seat;
 
+/// What the system calls a node's segment, for those who look for it.
+pub const LABEL: &str = "deck-node";
 /// `DECKNODE`, first word of a node's segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
 /// Changes with every change of any layout that two nodes share.
-pub const VERSION: u64 = 11;
+pub const VERSION: u64 = 12;
 
 /// Bytes of a cache line, and of a descriptor.
 pub const LINE: usize = 64;
@@ -53,8 +55,6 @@ pub mod holder {
     pub const ADDED: usize = 4;
     /// How many handles and posted messages share the content; decides whether an edit copies, never who frees.
     pub const SHARES: usize = 5;
-    /// Counts the lives of this index.
-    pub const GENERATION: usize = 6;
     /// Who reads the content: one of [`super::readers`].
     pub const READERS: usize = 7;
 }

@@ -41,7 +41,6 @@ pub mod wide;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};
-pub use extents::Extents;
 pub use fabric::Remote;
 pub use facts::MemoryFacts;
 pub use fetch_back::FetchBack;
@@ -50,7 +49,7 @@ pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
 pub use held::Unheld;
 pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
-pub use numa::{Numa, NumaChoice, NumaUse};
+pub use numa::{Numa, NumaChoice};
 pub use region::Region;
 pub use rest::Rest;
 pub use slots::{MappedSlots, slot_offset};

@@ -67,7 +67,7 @@ pub fn check_file_size(bytes: usize) -> Result<()> {
 
 fn tightest() -> Option<Room> {
     let machine = Room {
-        available: machine_available()?,
+        available: of_machine("MemAvailable")?,
         whose: "this machine's memory".into(),
         remedy: "free memory on this machine, or use fewer or smaller messages at a time",
     };
@@ -80,10 +80,11 @@ fn tightest() -> Option<Room> {
     Some(least)
 }
 
-fn machine_available() -> Option<u64> {
+/// What the machine says of its memory under `name`, in bytes.
+fn of_machine(name: &str) -> Option<u64> {
     let text = told("/proc/meminfo")?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
 /// The control groups that this process is in, each with what is left under its limit.
@@ -120,12 +121,7 @@ fn cache_of(stat: &str) -> Option<u64> {
 
 /// Physical memory of the machine in bytes, for default sizes.
 pub fn machine_total() -> u64 {
-    let read = || {
-        let text = told("/proc/meminfo")?;
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
-    };
-    read().unwrap_or(1 << 30)
+    of_machine("MemTotal").unwrap_or(1 << 30)
 }
 
 #[cfg(all(test, not(loom)))]

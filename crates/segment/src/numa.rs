@@ -11,7 +11,7 @@ mod hwloc;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use deck_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::told;
 use hwloc::Topology;
 
@@ -34,22 +34,8 @@ pub struct Numa {
     numbers: Vec<u32>,
     /// For each processor the index of the nearest.
     of_processor: Vec<u8>,
-    bound: AtomicUsize,
-    elsewhere: AtomicUsize,
-    refused: AtomicU32,
-}
-
-/// What became of binding.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NumaUse {
-    /// The numbers of the NUMA nodes among which a heap is divided; at most one if it is not.
-    pub numbers: Vec<u32>,
-    /// Bytes bound to one of them.
-    pub bound_bytes: usize,
-    /// Of these, bytes in areas of which pages turned out to lie on others.
-    pub elsewhere_bytes: usize,
-    /// Why the system refused to bind, the last time that it did: its error number.
-    pub refused: Option<i32>,
+    is_refused: AtomicBool,
+    is_elsewhere: AtomicBool,
 }
 
 impl Numa {
@@ -94,9 +80,8 @@ impl Numa {
             topology,
             numbers,
             of_processor,
-            bound: AtomicUsize::new(0),
-            elsewhere: AtomicUsize::new(0),
-            refused: AtomicU32::new(0),
+            is_refused: AtomicBool::new(false),
+            is_elsewhere: AtomicBool::new(false),
         }
     }
 
@@ -119,9 +104,8 @@ impl Numa {
     /// Has the pages of a range that are allocated from now on lie in part `index`, if there are several.
     pub fn bind(&self, address: NonNull<u8>, bytes: usize, index: usize) {
         let (Some(topology), Some(number)) = (&self.topology, self.numbers.get(index)) else { return };
-        match topology.bind(address, bytes, *number) {
-            Ok(()) => _ = self.bound.fetch_add(bytes, Ordering::Relaxed),
-            Err(error) => self.refused.store(error.raw_os_error().unwrap_or(libc::ENOSYS) as u32, Ordering::Relaxed),
+        if topology.bind(address, bytes, *number).is_err() {
+            self.is_refused.store(true, Ordering::Relaxed);
         }
     }
 
@@ -129,7 +113,7 @@ impl Numa {
     pub fn verify(&self, address: NonNull<u8>, bytes: usize, index: usize) {
         let (Some(topology), Some(number)) = (&self.topology, self.numbers.get(index)) else { return };
         if topology.locate(address, bytes).is_some_and(|found| found.iter().any(|other| other != number)) {
-            self.elsewhere.fetch_add(bytes, Ordering::Relaxed);
+            self.is_elsewhere.store(true, Ordering::Relaxed);
         }
     }
 
@@ -138,21 +122,20 @@ impl Numa {
         self.topology.is_some()
     }
 
-    /// What became of it, for this process.
-    pub fn usage(&self) -> NumaUse {
-        let refused = self.refused.load(Ordering::Relaxed);
-        NumaUse {
-            numbers: self.numbers.clone(),
-            bound_bytes: self.bound.load(Ordering::Relaxed),
-            elsewhere_bytes: self.elsewhere.load(Ordering::Relaxed),
-            refused: (refused != 0).then_some(refused as i32),
-        }
+    /// True if the system refused to bind some.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// True if pages of some turned out to lie on another NUMA node.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Ordering::Relaxed)
     }
 }
 
 impl std::fmt::Debug for Numa {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.usage().fmt(f)
+        f.debug_tuple("Numa").field(&self.numbers).finish()
     }
 }
 
@@ -179,15 +162,15 @@ pub(crate) mod tests {
     #[test]
     fn every_processor_has_its_nearest_numa_node() {
         let Some(numa) = described(c"numa:2 core:2 pu:2", false) else { return };
-        assert_eq!((numa.count(), numa.usage().numbers), (2, vec![0, 1]));
+        assert_eq!((numa.count(), &numa.numbers[..]), (2, &[0, 1][..]));
         assert_eq!([0, 3, 4, 7, 100].map(|processor| numa.of_index(processor)), [0, 0, 1, 1, 0]);
     }
 
     #[test]
     fn numbers_need_not_be_dense_nor_in_order() {
         let Some(numa) = described(c"numa:4(indexes=3,0,7,5) pu:2", false) else { return };
-        assert_eq!(numa.usage().numbers, [0, 3, 5, 7]);
-        let numbers: Vec<u32> = (0..8).map(|processor| numa.usage().numbers[numa.of_index(processor)]).collect();
+        assert_eq!(numa.numbers, [0, 3, 5, 7]);
+        let numbers: Vec<u32> = (0..8).map(|processor| numa.numbers[numa.of_index(processor)]).collect();
         assert_eq!(numbers, [3, 3, 0, 0, 7, 7, 5, 5]);
     }
 

@@ -14,8 +14,8 @@ use deck::group::{Call, Kind};
 use deck::{Completion, Element, ElementType, Error, ErrorKind, FOREVER, Group, GroupOptions, Message, Node, Thread};
 use indicatif::ProgressBar;
 
+use super::figure::in_bytes;
 use super::nodes::{LOST, Nodes, Part, Placement};
-use super::pingpong::in_bytes;
 use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {

@@ -7,7 +7,6 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::nodes::Nodes;
-use super::pingpong::in_bytes;
 use super::{Benchmark, Machine};
 
 /// What a node tells: one value.
@@ -150,7 +149,17 @@ pub fn point(axis: &str, at: usize) -> String {
     if axis == "bytes" { in_bytes(at) } else { at.to_string() }
 }
 
-fn in_unit(value: f64, unit: &str) -> String {
+/// A size as people write it.
+pub fn in_bytes(bytes: usize) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+/// A value as people write it.
+pub fn in_unit(value: f64, unit: &str) -> String {
     match (unit, value) {
         ("ns", 1e7..) => format!("{:.1} ms", value / 1e6),
         ("ns", 1e4..) => format!("{:.1} us", value / 1e3),
@@ -187,8 +196,8 @@ mod tests {
 
     #[test]
     fn values_are_shown_in_units_that_people_read() {
-        let shown =
-            [in_unit(140.2, "ns"), in_unit(25e6, "ns"), in_unit(17.51e6, "messages/s"), in_unit(5120.0, "bytes")];
-        assert_eq!(shown, ["140 ns", "25.0 ms", "17.51 M/s", "5120 B"]);
+        assert_eq!([140.2, 12_345.0, 25e6].map(|ns| in_unit(ns, "ns")), ["140 ns", "12.3 us", "25.0 ms"]);
+        assert_eq!([in_unit(17.51e6, "messages/s"), in_unit(5120.0, "bytes")], ["17.51 M/s", "5120 B"]);
+        assert_eq!([62, 4096, 16 << 20].map(in_bytes), ["62 B", "4 KiB", "16 MiB"]);
     }
 }

@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::clock::{SAMPLES, group, one_way_ns};
-use super::figure::not_understood;
+use super::figure::{in_bytes, in_unit, not_understood};
 use super::nodes::{LOST, Nodes, Part, Placement};
 use super::{Benchmark, Machine, content, reading};
 
@@ -128,28 +128,11 @@ fn in_words(report: &Report, places: &str) -> String {
     for Row { bytes, untouched, touched } in &report.sizes {
         text += &format!("\n{:>8}", in_bytes(*bytes));
         for times in [untouched, touched] {
-            let [median, p99, min] = [times.median_ns, times.p99_ns, times.min_ns].map(in_time);
+            let [median, p99, min] = [times.median_ns, times.p99_ns, times.min_ns].map(|ns| in_unit(ns, "ns"));
             text += &format!("  {median:>10} {p99:>10} {min:>10}");
         }
     }
     text
-}
-
-/// A size as people write it.
-pub fn in_bytes(bytes: usize) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
-    }
-}
-
-fn in_time(ns: f64) -> String {
-    match ns {
-        ..1e4 => format!("{ns:.0} ns"),
-        ..1e7 => format!("{:.1} us", ns / 1e3),
-        _ => format!("{:.2} ms", ns / 1e6),
-    }
 }
 
 /// What comes next.
@@ -330,14 +313,5 @@ mod tests {
         let times = |median_ns, p99_ns, min_ns| Times { median_ns, p99_ns, min_ns, rounds: 10 };
         let merged = merged(&[times(90.0, 100.0, 80.0), times(70.0, 400.0, 60.0), times(80.0, 200.0, 75.0)]);
         assert_eq!((merged.median_ns, merged.p99_ns, merged.min_ns, merged.rounds), (80.0, 200.0, 60.0, 30));
-    }
-
-    #[test]
-    fn times_and_sizes_are_shown_in_their_own_units() {
-        assert_eq!(
-            ["140 ns", "12.3 us", "25.00 ms"],
-            [140.2, 12_345.0, 25e6].map(in_time).each_ref().map(String::as_str)
-        );
-        assert_eq!(["62 B", "4 KiB", "16 MiB"], [62, 4096, 16 << 20].map(in_bytes).each_ref().map(String::as_str));
     }
 }

@@ -13,7 +13,7 @@ use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{files, units};
-use crate::output;
+use crate::poll;
 use crate::result::{self, within_a_line};
 
 /// So many places are shown to people; more belong into a file.
@@ -127,7 +127,7 @@ impl Terminal {
         // The search may be busy for a while before it asks: a second Ctrl-C does not wait for it.
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut first: Option<Instant> = None;
-            while output::wait(&mut [PollFd::new(&signals, PollFlags::IN)], None).is_ok() {
+            while poll::wait(&mut [PollFd::new(&signals, PollFlags::IN)], None).is_ok() {
                 while let Some(signal) = signals.next() {
                     match first {
                         None => {

@@ -86,6 +86,12 @@ impl Mailbox<'_> {
     fn filled(&self) -> u64 {
         self.rings.iter().map(|ring| u64::from(ring.sight.filled())).sum()
     }
+
+    /// Messages that are posted to it.
+    fn per_second(&self) -> f64 {
+        // The sum of nothing is -0.
+        self.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0
+    }
 }
 
 struct Ring {
@@ -109,8 +115,7 @@ pub fn job(job: &JobSight, all: bool) -> (String, Value) {
             "messages_per_node": mailbox.told.facts[1],
             "bytes_per_node": mailbox.told.facts[2],
             "filled": mailbox.filled(),
-            // The sum of nothing is -0.
-            "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0,
+            "per_second": mailbox.per_second(),
             "from": mailbox.rings.iter().map(|ring| json!({
                 "node": ring.from.0,
                 "filled": ring.sight.filled(),
@@ -278,11 +283,9 @@ fn text(
         writeln!(text, "  {why}")?;
     }
     for mailbox in mailboxes {
-        // The sum of nothing is -0.
-        let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0;
         let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
         let holds = counted(mailbox.filled() as usize, "message", "messages");
-        writeln!(text, "  mail box {name} of {}: {holds}, {rate:.0} a second", mailbox.id.owner)?;
+        writeln!(text, "  mail box {name} of {}: {holds}, {:.0} a second", mailbox.id.owner, mailbox.per_second())?;
         for ring in &mailbox.rings {
             let Ring { from, sight, per_second } = ring;
             let observe::RingSight { slots_filled, slots, on_baton, .. } = *sight;

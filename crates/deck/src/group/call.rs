@@ -92,8 +92,20 @@ impl Kind {
         matches!(self, Kind::Gatherv | Kind::Scatterv | Kind::Allgatherv | Kind::Alltoallv)
     }
 
-    pub(super) fn is_reduction(self) -> bool {
+    /// True if what members give is folded: one buffer may be input and output.
+    pub fn is_reduction(self) -> bool {
         matches!(self, Kind::Reduce | Kind::Allreduce | Kind::Scan)
+    }
+
+    /// Whether a member, the root or another one, needs a count per member: of what it sends, and of what it receives.
+    pub fn needs_counts(self, is_root: bool) -> (bool, bool) {
+        match self {
+            Kind::Gatherv => (false, is_root),
+            Kind::Scatterv => (is_root, false),
+            Kind::Allgatherv => (false, true),
+            Kind::Alltoallv => (true, true),
+            _ => (false, false),
+        }
     }
 
     /// True if one member gives a part to each: its contribution has a block per receiver.
@@ -289,7 +301,7 @@ impl Call {
 
     /// The call that another member said, in words.
     pub(super) fn describe(word: u64, length: u64) -> String {
-        let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u64 == word & 0xff) else {
+        let Some(kind) = Kind::from_word(word & 0xff) else {
             return "something else".into();
         };
         if kind == Kind::Barrier {
@@ -318,13 +330,7 @@ impl Call {
             self.operation.check(self.element)?;
         }
         let is_root = me == self.root;
-        let (sends, receives) = match kind {
-            Kind::Gatherv => (false, is_root),
-            Kind::Scatterv => (is_root, false),
-            Kind::Allgatherv => (false, true),
-            Kind::Alltoallv => (true, true),
-            _ => (false, false),
-        };
+        let (sends, receives) = kind.needs_counts(is_root);
         for (is_wanted, counts, name) in [(sends, &self.send_counts, "send"), (receives, &self.recv_counts, "receive")]
         {
             if is_wanted && counts.len() != size as usize {

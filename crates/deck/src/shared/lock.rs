@@ -244,6 +244,7 @@ impl<'a> Lock<'a> {
     }
 
     /// Takes `unused`, a turn that stood too long beside a free lock, for `me`.
+    #[cold]
     pub fn take_turn(self, unused: Turn, me: Holder, since: Since) {
         let mine = Turn::of(me, since);
         let _ = self.0.get(TURN).compare_exchange(unused.0, mine.0, Ordering::Relaxed, Ordering::Relaxed);

@@ -342,7 +342,7 @@ impl Mutex {
                 Err(Stopped::Interrupted(Interrupted::Deadline)) if !deadline.has_passed() => {
                     until = deadline;
                     match (taking.patient_with.take(), taking.since) {
-                        (Some(unused), Some(since)) => self.take_turn(lock, unused, me, since),
+                        (Some(unused), Some(since)) => lock.take_turn(unused, me, since),
                         _ => taking.since = Some(began),
                     }
                 }
@@ -365,7 +365,7 @@ impl Mutex {
         let attempt = match lock.try_take(me, None, is_live) {
             Attempt::Reserved(turn) if is_stopped(turn) => {
                 let since = Since::at_ns(now_ns());
-                self.take_turn(lock, turn, me, since);
+                lock.take_turn(turn, me, since);
                 lock.try_take(me, Some(since), is_live)
             }
             attempt => attempt,
@@ -374,11 +374,6 @@ impl Mutex {
             Attempt::Taken(taken) => Ok(taken),
             Attempt::Held(_) | Attempt::Reserved(_) => Err(Stopped::Interrupted(Interrupted::Deadline)),
         }
-    }
-
-    #[cold]
-    fn take_turn(&self, lock: Lock<'_>, unused: Turn, me: Holder, since: Since) {
-        lock.take_turn(unused, me, since);
     }
 
     #[cold]

@@ -97,8 +97,7 @@ impl Control {
                 }
                 let heap = self.passed_heap(membership, peer, (peer.number(), peer.seat()), passed)?;
                 // Or it was asked twice.
-                let Some(heap) = heap.filter(|_| peer.heap().is_none()) else { return Ok(()) };
-                peer.set_heap(heap);
+                let Some(true) = heap.map(|heap| peer.set_heap(heap)) else { return Ok(()) };
                 if membership.table.needs_fences() {
                     barrier::use_real_fences();
                 }

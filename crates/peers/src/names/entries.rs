@@ -87,11 +87,9 @@ impl<S: Seating> Entries<S> {
         // Acquire: pairs with: names/length.
         let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
         let is_same = length == name.len()
-            && name
-                .as_bytes()
-                .chunks(8)
+            && words_of(name.as_bytes())
                 .enumerate()
-                .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk));
+                .all(|(at, word)| self.word(index, entry::NAME + at).load(Ordering::Relaxed) == word);
         // Acquire fence: pairs with: names/name. Of a name that is being written the length may be that of the one
         // before: whoever looks at the owner after this sees that the entry was taken for it.
         fence(Ordering::Acquire);
@@ -220,18 +218,21 @@ impl<S: Seating> Entries<S> {
     fn write_name(&self, index: usize, name: &str) {
         // Release fence: pairs with: names/name.
         fence(Ordering::Release);
-        for (word, chunk) in name.as_bytes().chunks(8).enumerate() {
-            self.word(index, entry::NAME + word).store(pack(chunk), Ordering::Relaxed);
+        for (at, word) in words_of(name.as_bytes()).enumerate() {
+            self.word(index, entry::NAME + at).store(word, Ordering::Relaxed);
         }
         // Release: pairs with: names/length.
         self.word(index, entry::LENGTH).store(name.len() as u64, Ordering::Release);
     }
 }
 
-fn pack(chunk: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..chunk.len()].copy_from_slice(chunk);
-    u64::from_le_bytes(bytes)
+/// The words that hold a name, the last one filled up with zeros.
+pub(crate) fn words_of(name: &[u8]) -> impl Iterator<Item = u64> {
+    name.chunks(8).map(|chunk| {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(bytes)
+    })
 }
 
 fn is_of(key: u64, hash: u64) -> bool {

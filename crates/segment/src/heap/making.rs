@@ -80,7 +80,7 @@ impl HeapMemory {
             return Err(Error::new(ErrorKind::Invalid, format!("a heap of {heap} is too small"))
                 .with_remedy("set DECK_HEAP to at least 1M"));
         }
-        let segment = Segment::create("deck-node", bytes)?;
+        let segment = Segment::create(layout::LABEL, bytes)?;
         // What is left over in huge pages is more than a small heap can spare.
         let huge_pages = if bytes < HUGE_FROM { HugePages::Never } else { options.huge_pages };
         segment.use_huge_pages(huge_pages, DATA);

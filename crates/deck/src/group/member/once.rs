@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use deck_mudeck::Result;
 use deck_segment::content::Way;
+use deck_sync::atomic::pause;
 
 use super::super::call::Call;
 use super::super::choose::once_parts;
@@ -69,7 +70,7 @@ impl Member {
         let made = (0..LOOKS).find_map(|_| match self.board.once(part).turn(self.phase) {
             Turn::Take { index, place } => Some((index, place)),
             _ => {
-                std::hint::spin_loop();
+                pause();
                 None
             }
         });
