@@ -71,8 +71,9 @@ fn nobody_waits_to_meet_a_node_that_has_died_unnoticed() {
     victim.mailbox_for("box", 16);
     first.stop();
     victim.kill_and_wait();
-    opens.tell_and_see_waiting("open", "segment-open s 20000");
+    // In this order: whoever has waited long enough frees the names, and a clone waits for the next box of that name then.
     clones.tell_and_see_waiting("clone", "clone box 20000");
+    opens.tell_and_see_waiting("open", "segment-open s 20000");
     clones.answer("clone").unwrap().failure().expect("PeerLost", &victim);
     while let Err(failure) = opens.ask("segment-create s 10 -1").result {
         assert_eq!(failure.kind, "Exists", "{failure}");
