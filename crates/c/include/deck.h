@@ -403,8 +403,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
  *            except at the root, and their counts.
  *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written.
- * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
- *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
+ * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap; BYTE is
+ *            unsigned, CHAR is C's char. MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost: the
  *            same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays as they
  *            are. Others may read a copy of a long one from then on, for which the first such end, also of a try, takes time
