@@ -518,11 +518,11 @@ int deck_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, v
 
 /* Collectives that are started, and waited for later. A start never waits; `in` and counts may be used again when it
    returns, `out` (data of a bcast) belongs to the library until the request has ended, when the result is put there. Requests
-   of a group are carried in the order in which they were started, while this member is in a call of the group; what a
-   short one has to say is said by the start. A blocking call first waits for all that was started.
-   An array is copied when its call is started, and a result when it has ended. Arrays of more than 16 KiB, and of 16 bytes
-   for each message of this node, in the content of a message made in this node are used where they lie: as after a post,
-   writing there before the request has ended needs a new address (deck_msg_edit), which is that of a copy. */
+   of a group are carried in the order in which they were started, while this member is in a call of the group, not of another:
+   wait in the same order in all members, or test in turn. What a short one has to say is said by the start. A blocking call
+   first waits for all that was started. An array is copied when its call is started, and a result when it has ended. Arrays of
+   more than 16 KiB, and of 16 bytes for each message of this node, in the content of a message made in this node are used where
+   they lie: as after a post, writing there before the request has ended needs a new address (deck_msg_edit), that of a copy. */
 typedef struct deck_request deck_request_t;
 
 int deck_start_barrier(deck_group_t *g, deck_request_t **r);
