@@ -399,9 +399,9 @@ int deck_mbox_destroy(deck_mbox_t *b);
  * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Arrays that lie in the
  *            content of a message made in this node (deck_msg_data, deck_msg_edit), with more than 16 KiB for each receiver,
  *            are read there by the others, without a copy; in the forms ending in v they are copied.
- * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both.
- *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
- *            except at the root, and their counts.
+ * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both, and copy
+ *            it. What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter except
+ *            at the root, and their counts.
  *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written.
  * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap; BYTE is
  *            unsigned, CHAR is C's char. MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
