@@ -399,12 +399,12 @@ int deck_mbox_destroy(deck_mbox_t *b);
  * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Arrays that lie in the
  *            content of a message made in this node (deck_msg_data, deck_msg_edit), with more than 16 KiB for each receiver,
  *            are read there by the others, without a copy; in the forms ending in v they are copied.
- * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both.
- *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
- *            except at the root, and their counts.
+ * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both, and copy
+ *            it. What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter except
+ *            at the root, and their counts.
  *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written.
- * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
- *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
+ * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap; BYTE is
+ *            unsigned, CHAR is C's char. MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost: the
  *            same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays as they
  *            are. Others may read a copy of a long one from then on, for which the first such end, also of a try, takes time
@@ -518,11 +518,11 @@ int deck_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, v
 
 /* Collectives that are started, and waited for later. A start never waits; `in` and counts may be used again when it
    returns, `out` (data of a bcast) belongs to the library until the request has ended, when the result is put there. Requests
-   of a group are carried in the order in which they were started, while this member is in a call of the group; what a
-   short one has to say is said by the start. A blocking call first waits for all that was started.
-   An array is copied when its call is started, and a result when it has ended. Arrays of more than 16 KiB, and of 16 bytes
-   for each message of this node, in the content of a message made in this node are used where they lie: as after a post,
-   writing there before the request has ended needs a new address (deck_msg_edit), which is that of a copy. */
+   of a group are carried in the order in which they were started, while this member is in a call of the group, not of another:
+   wait in the same order in all members, or test in turn. What a short one has to say is said by the start. A blocking call
+   first waits for all that was started. An array is copied when its call is started, and a result when it has ended. Arrays of
+   more than 16 KiB, and of 16 bytes for each message of this node, in the content of a message made in this node are used where
+   they lie: as after a post, writing there before the request has ended needs a new address (deck_msg_edit), that of a copy. */
 typedef struct deck_request deck_request_t;
 
 int deck_start_barrier(deck_group_t *g, deck_request_t **r);

@@ -260,6 +260,45 @@ fn whoever_comes_last_and_cannot_meet_a_stopped_member_in_time_is_in_the_group()
     }
 }
 
+/// Who joins while a member goes for good has nothing to leave; who has joined has.
+#[test]
+fn whoever_cannot_meet_a_member_that_is_gone_is_told_to_form_another_group() {
+    for (leaves, kind) in [(true, "Closed"), (false, "PeerLost")] {
+        let (job, [one, last, stopped]) = joined_beside_a_stopped_member(2, 0, "");
+        if leaves {
+            last.done("leave");
+        } else {
+            last.kill_and_wait();
+        }
+        // Nobody can be met by who was asked to meet it before.
+        while one.done(&format!("state {}", last.number().0)) == "Live" {}
+        stopped.go_on();
+        let failure = stopped.answer("g").unwrap().failure();
+        failure.expect(kind, &last);
+        assert!(failure.text.contains("; form another group of those who are left"), "{failure}");
+        drop((one, last, stopped));
+        job.end();
+
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 18] = job.nodes();
+        join(&members.each_ref());
+        let [gone, others @ ..] = &members;
+        if leaves {
+            gone.done("leave");
+        } else {
+            gone.kill_and_wait();
+        }
+        others.iter().for_each(|other| other.tell("g", "collective g allreduce 1000 1 20000"));
+        for other in others {
+            let failure = other.answer("g").unwrap().failure();
+            failure.expect(kind, gone);
+            assert!(failure.text.contains("form another one"), "{failure}");
+        }
+        drop(members);
+        job.end();
+    }
+}
+
 #[test]
 fn a_member_that_waits_sleeps_and_is_told_of_a_death() {
     those_who_wait_are_told_of_a_death(join, "collective g barrier 0 1 60000");

@@ -69,10 +69,25 @@ pub fn missing(interrupted: Interrupted, doing: &str, absent: &[Absent]) -> Erro
 #[cold]
 pub fn lost(doing: &str, absent: &[Absent]) -> Error {
     let has_died = absent.iter().any(|absent| absent.state == Some(NodeState::Lost));
-    let (kind, remedy) = if has_died {
-        (ErrorKind::PeerLost, "leave the group and form another one of those who are left")
-    } else {
-        (ErrorKind::Closed, "a member has left the group: leave it too, and form another one")
-    };
-    with_first_node(Error::new(kind, format!("{doing}: {}", names(absent))).with_remedy(remedy), absent)
+    let kind = if has_died { ErrorKind::PeerLost } else { ErrorKind::Closed };
+    with_first_node(for_good(Error::new(kind, format!("{doing}: {}", names(absent)))), absent)
+}
+
+/// The `error` of whoever needs a member that may be gone: what is to be done if it is.
+#[cold]
+pub fn for_good(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::PeerLost => error.with_remedy("leave the group and form another one of those who are left"),
+        ErrorKind::Closed => error.with_remedy("a member has left the group: leave it too, and form another one"),
+        _ => error,
+    }
+}
+
+/// The same of whoever has not become a member, and has nothing to leave.
+#[cold]
+pub fn before_joining(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::PeerLost | ErrorKind::Closed => error.with_remedy("form another group of those who are left"),
+        _ => error,
+    }
 }

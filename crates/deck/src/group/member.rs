@@ -176,8 +176,9 @@ impl Member {
             let node = self.nodes[index];
             let segment = match self.nodes[..index].iter().position(|other| *other == node) {
                 Some(same) => self.segments[same].clone(),
-                None => join::segment_of(self.membership(), node, deadline)
-                    .map_err(|error| error.context(format!("group {:?}: index {index}", self.name)))?,
+                None => join::segment_of(self.membership(), node, deadline).map_err(|error| {
+                    absent::for_good(error).context(format!("group {:?}: index {index}", self.name))
+                })?,
             };
             self.segments.push(segment);
             if self.has_met() {

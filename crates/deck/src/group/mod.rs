@@ -208,7 +208,7 @@ impl Group {
                 cancellation::postpone();
                 Ok(())
             }
-            met => met.map_err(|(_, error)| error.context("joining")),
+            met => met.map_err(|(_, error)| absent::before_joining(error).context("joining")),
         };
         if met.is_ok() {
             member.await_met(deadline);
