@@ -380,7 +380,7 @@ impl Mailbox {
 
     /// What goes into a message so that others can post here.
     pub fn address(&self) -> MailboxAddress {
-        MailboxAddress(self.core.id)
+        MailboxAddress::new(&self.node, self.core.id)
     }
 }
 
