@@ -10,7 +10,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck_launch::Place;
+use deck_launch::{Place, check_job_name};
 use deck_peers::{Door, Membership, NodeState, check_mailbox_name};
 use deck_segment::attach::Attach;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
@@ -72,8 +72,11 @@ impl Node {
     /// Joins through `door`, for launchers and tests.
     ///
     /// # Errors
-    /// As [`Node::join`].
+    /// As [`Node::join`]; [`ErrorKind::Invalid`] also for an impossible name.
     pub fn join_by(door: Door) -> Result<Node> {
+        if let Door::Named(name) = &door {
+            check_job_name(name.as_ref())?;
+        }
         log::look_at_environment();
         let shared = NodeShared::join(door)?;
         let job: Arc<str> = shared.membership().table().job().into();
