@@ -85,8 +85,8 @@ pub struct MailboxStats {
 
 /// The owner's end of a mail box: retrieves. Any thread of the node may; each message goes to exactly one.
 ///
-/// Dropping it closes the mail box: its name is free, posters get `Closed`. Except one that
-/// [`MailboxClone::retrieving`] gave.
+/// Dropping it closes the mail box: its name is free, posters get `Closed`, and what was not retrieved is dropped.
+/// Except one that [`MailboxClone::retrieving`] gave.
 #[doc(alias = "deck_mbox_t")]
 pub struct Mailbox {
     node: Arc<NodeShared>,
@@ -364,8 +364,8 @@ impl Mailbox {
         stats
     }
 
-    /// Closes the mail box: waiters and posters get `Closed`, the name is free on return. A second call does nothing,
-    /// nor does one in a forked child.
+    /// Closes the mail box: waiters and posters get `Closed`, what was not retrieved is dropped, the name is free on
+    /// return. A second call does nothing, nor does one in a forked child. Never waits for others.
     #[doc(alias = "deck_mbox_destroy")]
     pub fn close(&self) {
         if !fork::is_child() {
