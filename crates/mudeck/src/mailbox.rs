@@ -421,6 +421,12 @@ impl Future for Retrieve<'_> {
     }
 }
 
+impl fmt::Debug for Retrieve<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Retrieve").field(self.mailbox).finish()
+    }
+}
+
 impl Drop for Retrieve<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number

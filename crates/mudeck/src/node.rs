@@ -7,6 +7,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -247,5 +248,11 @@ impl Node {
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({} of {})", self.number(), self.job_in_words())
     }
 }
