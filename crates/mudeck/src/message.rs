@@ -409,6 +409,9 @@ fn check_whole(kind: ElementType, bytes: usize) -> Result<()> {
 
 impl Clone for Message {
     /// Shares the content; a later change of either works on a copy.
+    ///
+    /// # Panics
+    /// If this node has 2^29 handles of the content, of which those count that were forgotten ([`std::mem::forget`]).
     fn clone(&self) -> Message {
         Message { parcel: self.parcel.clone(), sender: self.sender, node: self.node.clone(), cursor: self.cursor }
     }
