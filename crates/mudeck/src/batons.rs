@@ -414,7 +414,7 @@ mod tests {
         talk([&one, &other], 0..4, 8);
         let ring = |talker: &Talker| talker.own.core.inbox.lock().polled_rings().next().unwrap().id;
         let there = ring(&other);
-        let poster = other.node.shared.poster_to(other.other.address().0).unwrap();
+        let poster = other.node.shared.poster_to(other.other.address().id).unwrap();
         let good = Said { baton: 1 << 20, mailbox: poster.id.to_word(), ring: poster.ring, count: 0 };
         for said in [
             Said { baton: 1, ..good },

@@ -16,9 +16,29 @@ use crate::node::NodeShared;
 use crate::poster::Poster;
 use crate::room;
 
-/// Where a mail box is: travels in messages, so that the receiver can post to it.
+/// Where a mail box is: travels in messages of its job, so that the receiver can post to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MailboxAddress(pub(crate) MailboxId);
+pub struct MailboxAddress {
+    pub(crate) id: MailboxId,
+    /// A process may be a node of several jobs, or of one after the other, which have mail boxes with the same ids.
+    job: u64,
+}
+
+impl MailboxAddress {
+    /// That of a mail box of the job of `node`.
+    pub(crate) fn new(node: &NodeShared, id: MailboxId) -> MailboxAddress {
+        MailboxAddress { id, job: job_of(node) }
+    }
+
+    pub(crate) fn is_of_job_of(self, node: &NodeShared) -> bool {
+        self.job == job_of(node)
+    }
+}
+
+/// What tells the job of a node from all others that this process knows.
+fn job_of(node: &NodeShared) -> u64 {
+    node.membership().table().segment().inode()
+}
 
 /// A message that was not posted, and why. It is still the caller's, unchanged.
 #[derive(Debug)]
@@ -181,6 +201,6 @@ impl MailboxClone {
 
     /// What goes into a message so that others can post there.
     pub fn address(&self) -> MailboxAddress {
-        MailboxAddress(self.poster.id)
+        MailboxAddress::new(&self.node, self.poster.id)
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Users name this crate `deck`, which re-exports it beside the services.
 #![cfg(not(loom))]
+#![warn(missing_debug_implementations)]
 
 mod batons;
 mod clone;

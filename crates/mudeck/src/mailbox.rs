@@ -85,8 +85,8 @@ pub struct MailboxStats {
 
 /// The owner's end of a mail box: retrieves. Any thread of the node may; each message goes to exactly one.
 ///
-/// Dropping it closes the mail box: its name is free, posters get `Closed`. Except one that
-/// [`MailboxClone::retrieving`] gave.
+/// Dropping it closes the mail box: its name is free, posters get `Closed`, and what was not retrieved is dropped.
+/// Except one that [`MailboxClone::retrieving`] gave.
 #[doc(alias = "deck_mbox_t")]
 pub struct Mailbox {
     node: Arc<NodeShared>,
@@ -126,8 +126,8 @@ impl Mailbox {
     ///   any more, which are counted; the mail box goes on;
     /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
     /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
-    /// - [`ErrorKind::NoMemory`] if there is none for a copy, or no room to map the memory in which a message lies; it
-    ///   stays in the mail box.
+    /// - [`ErrorKind::NoMemory`] if there is none for a copy, no room to map the memory in which a message lies, or this
+    ///   node has nearly 2^29 handles of it; it stays in the mail box.
     #[doc(alias = "deck_mbox_retrv")]
     pub fn retrieve(&self, timeout: Duration) -> Result<Message> {
         let mut message = Message::empty(&self.node);
@@ -364,8 +364,8 @@ impl Mailbox {
         stats
     }
 
-    /// Closes the mail box: waiters and posters get `Closed`, the name is free on return. A second call does nothing,
-    /// nor does one in a forked child.
+    /// Closes the mail box: waiters and posters get `Closed`, what was not retrieved is dropped, the name is free on
+    /// return. A second call does nothing, nor does one in a forked child. Never waits for others.
     #[doc(alias = "deck_mbox_destroy")]
     pub fn close(&self) {
         if !fork::is_child() {
@@ -380,7 +380,7 @@ impl Mailbox {
 
     /// What goes into a message so that others can post here.
     pub fn address(&self) -> MailboxAddress {
-        MailboxAddress(self.core.id)
+        MailboxAddress::new(&self.node, self.core.id)
     }
 }
 
@@ -418,6 +418,12 @@ impl Future for Retrieve<'_> {
         };
         watcher.watch(core);
         Poll::Pending
+    }
+}
+
+impl fmt::Debug for Retrieve<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Retrieve").field(self.mailbox).finish()
     }
 }
 

@@ -233,13 +233,19 @@ impl Message {
     /// Appends the address of a mail box, so that the receiver can post to it: a reply box.
     ///
     /// # Errors
-    /// As [`Message::pack`].
+    /// As [`Message::pack`], and [`ErrorKind::Invalid`] if it is a mail box of another job than the message, be it one
+    /// of which this process was a node before.
     #[doc(alias = "deck_msg_pack_mbox")]
     pub fn pack_mailbox(&mut self, address: MailboxAddress) -> Result<()> {
+        if !address.is_of_job_of(&self.node) {
+            return Err(Error::new(ErrorKind::Invalid, "packing the address of a mail box of another job")
+                .with_remedy("pack that of a mail box of this job"));
+        }
+        let MailboxId { owner, index, generation } = address.id;
         let mut bytes = [0u8; ADDRESS_BYTES];
-        bytes[0..4].copy_from_slice(&address.0.owner.0.to_le_bytes());
-        bytes[4..8].copy_from_slice(&address.0.index.to_le_bytes());
-        bytes[8..12].copy_from_slice(&address.0.generation.to_le_bytes());
+        bytes[0..4].copy_from_slice(&owner.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&index.to_le_bytes());
+        bytes[8..12].copy_from_slice(&generation.to_le_bytes());
         // SAFETY: an array is readable for its length.
         unsafe { self.parcel.append(MAILBOX, bytes.as_ptr(), ADDRESS_BYTES, self.node.heap()) }
     }
@@ -416,6 +422,9 @@ fn check_whole(kind: ElementType, bytes: usize) -> Result<()> {
 
 impl Clone for Message {
     /// Shares the content; a later change of either works on a copy.
+    ///
+    /// # Panics
+    /// If this node has 2^29 handles of the content, of which those count that were forgotten ([`std::mem::forget`]).
     fn clone(&self) -> Message {
         Message { parcel: self.parcel.clone(), sender: self.sender, node: self.node.clone(), cursor: self.cursor }
     }
@@ -442,7 +451,7 @@ mod tests {
         for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
             let id = MailboxId { owner: NodeId(owner), index: 0, generation: 1 };
             message.clear();
-            message.pack_mailbox(MailboxAddress(id)).unwrap();
+            message.pack_mailbox(MailboxAddress::new(&node, id)).unwrap();
             assert_eq!(message.unpack_mailbox(SOON).err().unwrap().kind(), ErrorKind::Corrupt, "{owner}");
         }
     }

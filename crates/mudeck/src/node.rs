@@ -7,10 +7,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck_launch::Place;
+use deck_launch::{Place, check_job_name};
 use deck_peers::{Door, Membership, NodeState, check_mailbox_name};
 use deck_segment::attach::Attach;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
@@ -72,8 +73,11 @@ impl Node {
     /// Joins through `door`, for launchers and tests.
     ///
     /// # Errors
-    /// As [`Node::join`].
+    /// As [`Node::join`]; [`ErrorKind::Invalid`] also for an impossible name.
     pub fn join_by(door: Door) -> Result<Node> {
+        if let Door::Named(name) = &door {
+            check_job_name(name.as_ref())?;
+        }
         log::look_at_environment();
         let shared = NodeShared::join(door)?;
         let job: Arc<str> = shared.membership().table().job().into();
@@ -244,5 +248,11 @@ impl Node {
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({} of {})", self.number(), self.job_in_words())
     }
 }

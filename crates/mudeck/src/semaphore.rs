@@ -1,5 +1,6 @@
 //! Semaphores among the threads of a node.
 
+use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -111,5 +112,11 @@ impl Semaphore {
         // Release: pairs with: semaphore/end. What was done before is visible to whoever is turned away.
         self.is_closed.store(true, Ordering::Release);
         self.changed.notify();
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Semaphore({})", self.count.load(Ordering::Relaxed))
     }
 }

@@ -1,5 +1,6 @@
 //! Threads: those of the operating system, with a way to cancel their waits.
 
+use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -78,6 +79,12 @@ impl<T: Send + 'static> Thread<T> {
     /// What cancels it, also after this handle is gone.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
+    }
+}
+
+impl<T> fmt::Debug for Thread<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Thread").field(&self.handle.thread().id()).field(&self.canceller).finish()
     }
 }
 

@@ -27,6 +27,14 @@ fn a_job_does_not_split_in_two_when_the_node_that_listens_leaves_while_another_j
 }
 
 #[test]
+fn a_name_that_no_job_can_have_is_refused_and_takes_no_name() {
+    for name in ["", "two words", "a/b", "a\nb", "a\0b", "Größe", &"n".repeat(64)] {
+        let refused = Node::join_by(Door::Named(name.to_owned())).err().map(|error| error.kind());
+        assert_eq!(refused, Some(ErrorKind::Invalid), "{name:?}");
+    }
+}
+
+#[test]
 fn nodes_that_had_not_met_can_meet_while_the_node_that_listens_changes() {
     for round in 0..5 {
         let name = job_name(&format!("meet-{round}"));

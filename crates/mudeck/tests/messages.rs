@@ -138,3 +138,22 @@ fn a_message_of_another_job_is_refused_and_one_that_is_retrieved_into_becomes_on
     assert_eq!(inbox.post_shared(&kept, SOON).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(kept.as_bytes(), [1; 5000]);
 }
+
+#[test]
+fn an_address_of_another_job_is_no_address_here_though_a_mail_box_has_the_same_place() {
+    let [first, second] = [(); 2].map(|()| Node::join_by(Door::Alone).unwrap());
+    let [of_first, of_second] = [&first, &second].map(|node| node.mailbox("box").unwrap());
+    assert_ne!(of_first.address(), of_second.address());
+    assert_eq!(of_first.address(), of_first.clone_here().unwrap().address());
+    let mut message = second.message();
+    let refused = message.pack_mailbox(of_first.address()).unwrap_err();
+    assert_eq!((refused.kind(), message.size()), (ErrorKind::Invalid, 0), "{refused}");
+    message.pack_mailbox(of_second.address()).unwrap();
+    assert_eq!(message.unpack_mailbox(SOON).unwrap().address(), of_second.address());
+    // One that stays when this process has left, too.
+    let kept = of_first.address();
+    first.leave().unwrap();
+    let again = Node::join_by(Door::Alone).unwrap();
+    let _inbox = again.mailbox("box").unwrap();
+    assert_eq!(again.message().pack_mailbox(kept).unwrap_err().kind(), ErrorKind::Invalid);
+}

@@ -273,6 +273,15 @@ impl Buffer {
         self.spare.store(if is_enough { 0 } else { spare }, Ordering::Relaxed);
     }
 
+    /// To be asked before [`Buffer::keep`], where that must not fail.
+    ///
+    /// # Errors
+    /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if this node has too many handles of the buffer.
+    #[inline]
+    pub fn check_handles(&self) -> Result<()> {
+        self.heap.check_handles(self.index)
+    }
+
     /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its
     /// own.
     pub fn keep(&self) -> Kept {

@@ -262,6 +262,16 @@ impl HeapMemory {
             && self.readers_word(index).compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Fails if this node has nearly as many handles of a buffer as can be counted.
+    #[inline]
+    pub(crate) fn check_handles(&self, index: u32) -> Result<()> {
+        // Relaxed: whoever comes a little too late meets no limit yet.
+        if holders::are_nearly_too_many(self.counts[index as usize].load(Ordering::Relaxed)) {
+            return Err(handles_leak());
+        }
+        Ok(())
+    }
+
     /// One handle more of a buffer of which the caller has one.
     pub(crate) fn hold_again(&self, index: u32) {
         self.holder(index).hold_again();
@@ -328,6 +338,12 @@ impl HeapMemory {
         drop(self.release_leaving(own, blocks));
         usage
     }
+}
+
+#[cold]
+fn handles_leak() -> Error {
+    Error::new(ErrorKind::NoMemory, "this node has too many handles of a message's buffer")
+        .with_remedy("drop messages instead of forgetting them, and keep no more of them than are used")
 }
 
 impl fmt::Debug for HeapMemory {

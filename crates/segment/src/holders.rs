@@ -29,6 +29,8 @@ const HANDLES: u32 = STAYS - 1;
 /// More than a program can have and not have lost: far enough below what would change the flags that all threads
 /// together cannot get there.
 pub(crate) const HANDLES_MAX: u32 = STAYS / 2;
+/// More than a process can have threads.
+const THREADS_MAX: u32 = 1 << 22;
 /// The owner's private count of a buffer that it has claimed, until it hands the buffer out again.
 const FREE: u32 = u32::MAX;
 
@@ -165,6 +167,14 @@ impl Holder<'_> {
 /// others look at.
 fn is_too_many(count: u32) -> bool {
     count & HANDLES >= HANDLES_MAX
+}
+
+/// So many that messages with the buffer are neither posted nor retrieved any more: there, one handle too many would be
+/// noticed inside a lock, and whatever the program does about a panic may come there again. What is left takes one more
+/// of each thread that has looked and goes on.
+pub(crate) fn are_nearly_too_many(count: u32) -> bool {
+    // One that is free has none, whatever its count looks like.
+    count & MOVING == 0 && count & HANDLES >= HANDLES_MAX - THREADS_MAX
 }
 
 #[cold]

@@ -1,6 +1,7 @@
 //! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
@@ -144,6 +145,13 @@ impl Canceller {
             // SAFETY: the sleeper takes its events out of the bed under this lock before it lets go of them.
             unsafe { &**event }.notify();
         }
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_cancelled = self.0.cancelled.load(Ordering::Relaxed);
+        f.write_str(if is_cancelled { "Canceller(cancelled)" } else { "Canceller" })
     }
 }
 

@@ -323,8 +323,11 @@ impl Call {
         let kind = self.kind;
         let invalid = |what: String| Error::new(ErrorKind::Invalid, format!("{}: {what}", kind.name()));
         if self.root >= size {
-            return Err(invalid(format!("root {} of a group of {size}", self.root))
-                .with_remedy(format!("roots are 0 to {}", size - 1)));
+            let error = invalid(format!("root {} of a group of {size}", self.root));
+            return Err(match size.checked_sub(1) {
+                Some(last) => error.with_remedy(format!("roots are 0 to {last}")),
+                None => error.with_remedy("a group has a member at least"),
+            });
         }
         if kind.is_reduction() {
             self.operation.check(self.element)?;
@@ -386,6 +389,13 @@ mod tests {
         }
         let most = Call::new(Kind::Bcast, ElementType::Double, 1 << 54);
         assert_eq!(most.bytes(0, 1).unwrap(), (0, 1 << 57));
+    }
+
+    #[test]
+    fn a_group_of_nobody_has_no_root() {
+        for kind in Kind::ALL {
+            assert_eq!(Call::new(kind, ElementType::Byte, 0).bytes(0, 0).unwrap_err().kind(), ErrorKind::Invalid);
+        }
     }
 
     #[test]

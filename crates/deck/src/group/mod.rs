@@ -57,6 +57,7 @@ mod stream;
 mod ways;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
@@ -452,6 +453,12 @@ impl Group {
             }
             self.member.wait(started.call().kind, deadline)?;
         }
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({:?}, index {} of {})", self.name(), self.index(), self.size())
     }
 }
 

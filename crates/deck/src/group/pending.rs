@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -210,6 +211,18 @@ impl PendingMessage {
     }
 }
 
+impl<T: Element> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ticket.show("Pending", f)
+    }
+}
+
+impl fmt::Debug for PendingMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ticket.show("PendingMessage", f)
+    }
+}
+
 /// What the result of a call is fetched with.
 struct Ticket {
     kind: Kind,
@@ -217,6 +230,16 @@ struct Ticket {
 }
 
 impl Ticket {
+    /// `Pending(allreduce, under way)`.
+    fn show(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match &*lock(&self.slot) {
+            Outcome::UnderWay => "under way",
+            Outcome::Done(_) => "ended",
+            Outcome::Taken => "taken",
+        };
+        write!(f, "{what}({}, {how})", self.kind.name())
+    }
+
     fn is_under_way(&self) -> bool {
         matches!(*lock(&self.slot), Outcome::UnderWay)
     }

@@ -162,7 +162,7 @@ fn a_clone_waits_for_the_next_mail_box_of_a_name_whose_owner_leaves_just_then() 
     let old = leaving.mailbox("name").unwrap();
     // As if another thread were at it: whoever clones has found the name, and waits here.
     let held = Arc::new(Event::new());
-    lock(&here.shared.posters).insert(old.address().0, Cloning::UnderWay(held.clone()));
+    lock(&here.shared.posters).insert(old.address().id, Cloning::UnderWay(held.clone()));
     std::thread::scope(|scope| {
         let cloning = scope.spawn(|| here.clone_mailbox("name", SOON));
         wait_until("the name is found", || Arc::strong_count(&held) == 3);

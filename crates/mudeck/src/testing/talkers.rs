@@ -57,7 +57,7 @@ impl Talker {
 
     /// Messages that its ring has passed on a baton, both ways.
     pub fn passed(&self) -> u32 {
-        let poster = self.node.shared.poster_to(self.other.address().0).unwrap();
+        let poster = self.node.shared.poster_to(self.other.address().id).unwrap();
         poster.sender.baton().map_or(0, |(baton, _)| baton.carried())
     }
 }

@@ -22,7 +22,8 @@ impl HeapMemory {
     /// one line of this node's tables; four locked operations; no lock, no allocation, no system call.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
+    /// [`ErrorKind::Corrupt`] if the name does not fit this heap; [`ErrorKind::NoMemory`] if this node has too many
+    /// handles of the buffer.
     pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
         self.check_name(name)?;
         self.hold_received(name)?;
@@ -62,9 +63,11 @@ impl HeapMemory {
     /// is fetched all at once, instead of one after the other.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if this node has freed it meanwhile: whoever named it did not hold it.
+    /// [`ErrorKind::Corrupt`] if this node has freed it meanwhile: whoever named it did not hold it;
+    /// [`ErrorKind::NoMemory`] if it has too many handles of it.
     #[inline]
     pub(crate) fn hold_received(&self, name: &BufferName) -> Result<()> {
+        self.check_handles(name.index)?;
         self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
         self.expect_content(name);
         if !self.holder(name.index).hold(|| self.held.add()) {

@@ -413,5 +413,10 @@ fn more_handles_than_a_program_can_have_are_refused_and_the_buffer_stays() {
     }
     drop(last);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(buffer.clone()))).is_ok());
+    // Whoever posts or receives it is refused before that.
+    assert_eq!(buffer.check_handles().unwrap_err().kind(), ErrorKind::NoMemory);
+    assert_eq!(heap.receive(&buffer.name()).unwrap_err().kind(), ErrorKind::NoMemory);
+    assert_eq!(handles.load(Ordering::Relaxed), many - 1);
     handles.store(1, Ordering::Relaxed);
+    buffer.check_handles().unwrap();
 }

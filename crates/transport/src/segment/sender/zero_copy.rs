@@ -34,6 +34,7 @@ impl<R: Remote> Sender<R> {
         let label = Label::of(parcel);
         let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
         self.check_budget(bytes)?;
+        buffer.check_handles().map_err(Refusal::Failed)?;
         self.check_slot(posting)?;
         if !self.has_bytes(posting, bytes) {
             return Err(self.closed_or(Refusal::Full));
