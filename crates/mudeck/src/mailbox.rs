@@ -126,8 +126,8 @@ impl Mailbox {
     ///   any more, which are counted; the mail box goes on;
     /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
     /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
-    /// - [`ErrorKind::NoMemory`] if there is none for a copy, no room to map the memory in which a message lies, or this
-    ///   node has nearly 2^29 handles of it; it stays in the mail box.
+    /// - [`ErrorKind::NoMemory`] if there is none for a copy, no room to map the memory in which a message lies, or if
+    ///   this node has nearly 2^29 handles of it; it stays in the mail box.
     #[doc(alias = "deck_mbox_retrv")]
     pub fn retrieve(&self, timeout: Duration) -> Result<Message> {
         let mut message = Message::empty(&self.node);

@@ -71,7 +71,8 @@ fn nobody_waits_to_meet_a_node_that_has_died_unnoticed() {
     victim.mailbox_for("box", 16);
     first.stop();
     victim.kill_and_wait();
-    // In this order: whoever has waited long enough frees the names, and a clone waits for the next box of that name then.
+    // In this order: whoever has waited long enough frees the names, and a clone waits for the next box of that name
+    // then.
     clones.tell_and_see_waiting("clone", "clone box 20000");
     opens.tell_and_see_waiting("open", "segment-open s 20000");
     clones.answer("clone").unwrap().failure().expect("PeerLost", &victim);
