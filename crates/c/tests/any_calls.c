@@ -6,6 +6,7 @@
    ends itself in the middle. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -333,7 +334,9 @@ int main(int argc, char **argv) {
   struct orders orders[THREADS];
   start_watchdog();
   CHECK(argc >= 3);
-  CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, STACK) == 0);
+  /* The least that a thread may have is more on some machines: 128 KiB on aarch64. */
+  size_t stack = PTHREAD_STACK_MIN > STACK ? PTHREAD_STACK_MIN : STACK;
+  CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, stack) == 0);
   printf("DECK %s, seed %s, node %s\n", deck_version(), argv[1], argv[2]);
   snprintf(own_group, sizeof own_group, "of node %s", argv[2]);
   EXPECT(DECK_OK, deck_init(&argc, &argv));
