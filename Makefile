@@ -65,6 +65,8 @@ lint: ## check the formatting, the scripts, what clippy finds, and links of the 
 	@$(CARGO) metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
+	@# What stands in for the system under Miri, which is not everywhere, is to have the calls of the real one.
+	RUSTFLAGS="--cfg miri" CARGO_TARGET_DIR=$(TARGET)/miri-check $(CARGO) check $(MIRI_TESTS) $(LOCKED)
 	@# The MPI twins compile files of the applications, which know nothing of it.
 	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)
 

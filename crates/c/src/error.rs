@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
 use deck_api::{Error, ErrorKind, Result};
 use deck_sync::{ThreadEnd, uncancelled};
@@ -39,8 +40,24 @@ fn describe(number: c_int) -> &'static CStr {
 struct Failure {
     call: &'static str,
     error: Error,
-    /// Written on demand; C may hold a pointer to it.
-    text: Option<CString>,
+    /// Written on demand.
+    text: Option<Text>,
+}
+
+/// A text that C may hold a pointer to. Moving a `CString` would say that nobody does.
+struct Text(NonNull<c_char>);
+
+impl Text {
+    fn new(text: CString) -> Text {
+        Text(NonNull::new(text.into_raw()).expect("an address"))
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        // SAFETY: from `CString::into_raw`, and given back once.
+        drop(unsafe { CString::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// Texts of earlier failures that C may hold pointers to. `printf("%d: %s", deck_node(), deck_last_error())` is no
@@ -50,7 +67,7 @@ const KEPT: usize = 3;
 #[derive(Default)]
 struct Last {
     failure: Option<Failure>,
-    kept: [Option<CString>; KEPT],
+    kept: [Option<Text>; KEPT],
 }
 
 impl Last {
@@ -140,7 +157,7 @@ pub extern "C" fn deck_last_error() -> *const c_char {
     let text = last(|last| {
         last.failure.as_mut().map(|failure| {
             let Failure { call, error, text } = failure;
-            text.get_or_insert_with(|| c_string(&format!("{call}: {error}"))).as_ptr()
+            text.get_or_insert_with(|| Text::new(c_string(&format!("{call}: {error}")))).0.as_ptr().cast_const()
         })
     });
     text.unwrap_or(NO_ERROR.as_ptr())

@@ -21,6 +21,7 @@ mod fetching;
 mod heap;
 mod held;
 pub mod holders;
+#[cfg_attr(miri, allow(dead_code, reason = "Miri has no huge pages"))]
 mod huge;
 pub mod layout;
 #[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]

@@ -88,6 +88,24 @@ impl Segment {
         Ok(Arc::new(Segment { file, memory }))
     }
 
+    /// A copy of `bytes` bytes of other memory, from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if `fd` is of none, or for an impossible place.
+    pub fn copy_of(fd: impl AsFd, offset: usize, bytes: usize) -> Result<Arc<Segment>> {
+        let corrupt = || Error::new(ErrorKind::Corrupt, format!("{bytes} bytes of memory at {offset}"));
+        let original = Segment::adopt(fd.as_fd().try_clone_to_owned().map_err(|_| corrupt())?)?;
+        let (mut content, copy) = (vec![0; bytes], Segment::create("deck-copy", bytes)?);
+        original.load_bytes(offset, &mut content).ok_or_else(corrupt)?;
+        copy.store_bytes(0, &content).expect("the copy has this size");
+        Ok(copy)
+    }
+
+    /// A number by which the memory is known: the same for all who have adopted it.
+    pub fn inode(&self) -> u64 {
+        self.memory.base.addr().get() as u64
+    }
+
     /// True if `fd` is of the memory that is here.
     pub fn is_same(&self, fd: impl AsFd) -> bool {
         let other = fd.as_fd().try_clone_to_owned().ok().and_then(|fd| Segment::adopt(fd).ok());
@@ -125,6 +143,14 @@ impl Segment {
     /// # Errors
     /// None.
     pub fn allocate(&self, _offset: usize, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// None.
+    pub fn allocate_while(&self, _offset: usize, _bytes: usize, _goes_on: impl Fn() -> Result<()>) -> Result<()> {
         Ok(())
     }
 
