@@ -135,11 +135,10 @@ fuzz: ## fuzz each decoder FUZZ_RUNS times (part of `make test`; FUZZ_TARGETS=sl
 
 # Miri has no mapped memory, sockets or other processes: tests that need these say that Miri ignores them, and segments
 # are plain memory (crates/segment/src/memory/interpreted.rs). Its emulation of weak memory, which knows no words that are
-# used in two sizes, is off: orders of events are what loom looks at. Tests leak tables of handles, which live as long as
-# the process elsewhere.
+# used in two sizes, is off: orders of events are what loom looks at.
 MIRI_TESTS := -p deck-sync -p deck-segment -p deck-transport -p deck-mudeck -p deck-c --lib
 MIRI_RING_TESTS := -p deck-transport --test parcel --test conformance
-MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation -Zmiri-ignore-leaks $(MIRIFLAGS)" PROPTEST_CASES=2 \
+MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" PROPTEST_CASES=2 \
 	$(CARGO) +nightly miri
 
 miri: ## run tests of unsafe code under Miri (4 minutes); skipped where it is not installed

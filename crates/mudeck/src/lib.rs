@@ -8,7 +8,7 @@
 //!
 //! Users name this crate `deck`, which re-exports it beside the services.
 #![cfg(not(loom))]
-#![cfg_attr(not(loom), warn(missing_debug_implementations))]
+#![warn(missing_debug_implementations)]
 
 mod batons;
 mod clone;

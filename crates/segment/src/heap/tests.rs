@@ -348,9 +348,13 @@ mod near {
         let heap = heap(64 << 20, |options| options.numa = numa.clone());
         let buffer = heap.allocate(5 << 20).unwrap();
         let told = heap.facts();
-        match policy(buffer.data().as_ptr()) {
+        let first = buffer.data().as_ptr();
+        match policy(first) {
             Ok(mode) if !told.is_refused => {
-                assert!([libc::MPOL_PREFERRED, PREFERRED_MANY].contains(&mode), "policy {mode}, {told:?}");
+                let last = policy(first.wrapping_add((5 << 20) - 1)).unwrap();
+                for mode in [mode, last] {
+                    assert!([libc::MPOL_PREFERRED, PREFERRED_MANY].contains(&mode), "policy {mode}, {told:?}");
+                }
                 assert!(usize::from(told.numa_nodes) == numa.count() && !told.is_elsewhere, "{told:?}");
             }
             answer => println!("not tested: the system binds nothing: {answer:?}, {told:?}"),
@@ -365,6 +369,7 @@ mod near {
         let region = heap.region_in(1 << 20, 1).unwrap();
         region.words().get(0).store(7, Ordering::Relaxed);
         assert_eq!(region.words().get(0).load(Ordering::Relaxed), 7);
+        assert_eq!(format!("{numa:?}"), "Numa([0, 900])");
         assert!(heap.facts().is_refused && heap.facts().numa_nodes == 2, "{:?}", heap.facts());
     }
 }

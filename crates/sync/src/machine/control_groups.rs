@@ -22,7 +22,7 @@ pub fn folders(controller: &str) -> impl Iterator<Item = PathBuf> + use<> {
 /// signal had stopped it, but its state in `/proc` does not say so.
 pub fn are_frozen(process: u32) -> bool {
     let told = told(format!("/proc/{process}/cgroup")).unwrap_or_default();
-    folders_of(&told, "freezer").iter().any(|folder| is_frozen(folder))
+    groups_of(&told, "freezer").any(|(_, folder)| is_frozen(&folder))
 }
 
 /// Version 1 has a file with the state alone, version 2 one with a line each for this and that. Both go by the groups
@@ -36,23 +36,29 @@ fn says_frozen(text: &str) -> bool {
     text.lines().any(|line| matches!(line, "frozen 1" | "FROZEN"))
 }
 
-/// As [`folders`], for a process whose groups are `told`, a line each: `NUMBER:CONTROLLERS:PATH`. Version 2 names no
-/// controllers.
+/// As [`folders`], for a process of which the system has `told` so.
 fn folders_of(told: &str, controller: &str) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    for line in told.lines() {
+    let to_the_root = |(root, folder): (String, PathBuf)| {
+        let groups = folder.ancestors().take_while(|folder| folder.starts_with(&root));
+        groups.map(Path::to_owned).collect::<Vec<_>>()
+    };
+    groups_of(told, controller).flat_map(to_the_root).collect()
+}
+
+/// The groups that `controller` works in, each after the root that it is under. A line of `told` is
+/// `NUMBER:CONTROLLERS:PATH`; version 2 names no controllers.
+fn groups_of(told: &str, controller: &str) -> impl Iterator<Item = (String, PathBuf)> {
+    told.lines().filter_map(move |line| {
         let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (controllers, path) = (parts.next()?, parts.next()?);
         let root = match controllers {
             "" => "/sys/fs/cgroup".to_owned(),
             _ if controllers.split(',').any(|name| name == controller) => format!("/sys/fs/cgroup/{controller}"),
-            _ => continue,
+            _ => return None,
         };
-        let innermost = format!("{root}{}", path.trim_end_matches('/'));
-        let groups = Path::new(&innermost).ancestors().take_while(|folder| folder.starts_with(&root));
-        folders.extend(groups.map(Path::to_owned));
-    }
-    folders
+        let folder = format!("{root}{}", path.trim_end_matches('/')).into();
+        Some((root, folder))
+    })
 }
 
 #[cfg(all(test, not(loom)))]
