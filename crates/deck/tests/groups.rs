@@ -56,31 +56,26 @@ fn whoever_waits_for_members_in_vain_is_told_who_is_absent() {
 }
 
 #[test]
-fn members_that_give_different_sizes_are_told_so() {
+fn members_that_give_different_sizes_are_all_told_so() {
     let (_broker, nodes) = job(2);
-    let waiting = {
+    let (waiting, other) = loop {
         let node = nodes[0].clone();
-        std::thread::spawn(move || {
-            loop {
-                // It may find the group that the other one makes while it tries.
-                match Group::join(&node, "sizes", 2, None, SOON) {
-                    Err(error) if error.kind() == ErrorKind::Invalid => {}
-                    joined => return joined.map(drop),
-                }
-            }
-        })
-    };
-    let other = loop {
-        // Before the first has come, this one makes the group, and waits in vain.
-        let error = Group::join(&nodes[1], "sizes", 3, None, TRY).err().unwrap();
-        if error.kind() != ErrorKind::Timeout {
-            break error;
+        let waiting = std::thread::spawn(move || Group::join(&node, "sizes", 2, None, SOON).err());
+        // Before the first has come, this one makes the group; the one that comes then disagrees with it.
+        let error = Group::join(&nodes[1], "sizes", 3, None, SOON).err().unwrap();
+        let waiting = waiting.join().unwrap().unwrap();
+        if error.to_string().contains("it is a group of 2, not 3") {
+            break (waiting, error);
         }
     };
     assert_eq!((other.kind(), other.peer()), (ErrorKind::Invalid, Some(nodes[0].number())), "{other}");
-    assert!(other.to_string().contains("a group of 2, not 3"), "{other}");
+    assert_eq!((waiting.kind(), waiting.peer()), (ErrorKind::Invalid, Some(nodes[1].number())), "{waiting}");
+    assert!(waiting.to_string().contains("as a group of 3, not 2"), "{waiting}");
+    // The name is free again.
+    let node = nodes[0].clone();
+    let one = std::thread::spawn(move || Group::join(&node, "sizes", 2, None, SOON).map(drop));
     Group::join(&nodes[1], "sizes", 2, None, SOON).unwrap();
-    waiting.join().unwrap().unwrap();
+    one.join().unwrap().unwrap();
 }
 
 #[test]

@@ -223,14 +223,15 @@ impl Board {
         Ahead::by(self.load(head::AHEAD))
     }
 
-    /// The node of which a thread wanted to join with other options.
-    pub fn disagreed(&self) -> Option<NodeId> {
-        self.load(head::DISAGREED).checked_sub(1).map(|number| NodeId(number as u32))
+    /// The node of which a thread wanted to join with another size or other options, and the size it wanted.
+    pub fn disagreed(&self) -> Option<(NodeId, u32)> {
+        let word = self.load(head::DISAGREED);
+        (word as u32).checked_sub(1).map(|number| (NodeId(number), (word >> 32) as u32))
     }
 
-    /// A thread of `node` wants to join with other options: those who have come are told.
-    pub fn disagree(&self, node: NodeId) {
-        self.store(head::DISAGREED, u64::from(node.0) + 1);
+    /// A thread of `node` wants to join a group of `size` or with other options: those who have come are told.
+    pub fn disagree(&self, node: NodeId, size: u32) {
+        self.store(head::DISAGREED, u64::from(size) << 32 | (u64::from(node.0) + 1));
         self.joining().notify();
     }
 

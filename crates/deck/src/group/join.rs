@@ -10,6 +10,8 @@
 //! ends it, and whoever finds that some have left or died waits for its end. Only a board that neither is has to be as
 //! one's own would be.
 
+mod terms;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -279,24 +281,6 @@ impl Joining<'_> {
         Ok(Admission::At(index))
     }
 
-    /// # Errors
-    /// `Invalid` if the board is one for another size or with other options; those who have come to it are told of
-    /// other options.
-    fn compare(&self, board: &Board) -> Result<()> {
-        if board.members() != self.size {
-            let what = format!("{}: it is a group of {}, not {}", self.what(), board.members(), self.size);
-            return Err(Error::new(ErrorKind::Invalid, what)
-                .with_peer(board.owner)
-                .with_remedy("give the same size in every member"));
-        }
-        self.options.check(self.what(), board.ahead()).map_err(|error| {
-            if board.state() == State::Open {
-                board.disagree(self.node.number());
-            }
-            error.with_peer(board.owner)
-        })
-    }
-
     /// Takes the place `index`, and declares the group formed if it was the last. Under the lock.
     fn sit(&self, board: &Board, index: u32) {
         board.set_place(index, Place::Present(self.node.number()));
@@ -365,10 +349,8 @@ impl Joining<'_> {
                 end(membership, self.name, board);
             }
             drop(locked);
-            if let Some(node) = disagreed {
-                let what = format!("{}: a thread of {node} wants to join it with another completion", self.what());
-                let error = Error::new(ErrorKind::Invalid, what).with_peer(node);
-                return Err(error.with_remedy("give the same options in every member"));
+            if let Some(disagreed) = disagreed {
+                return Err(self.disagreement(disagreed));
             }
             return Err(absent::missing(interrupted.unwrap_or(Interrupted::Deadline), &self.what(), &absent));
         }

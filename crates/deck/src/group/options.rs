@@ -4,6 +4,8 @@ use deck_mudeck::{Error, ErrorKind, Result};
 
 use super::protocols::ahead::Ahead;
 
+pub(super) const SAME_OPTIONS: &str = "give the same options in every member";
+
 /// When a collective call of a member ends.
 #[doc(alias = "deck_completion_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,6 +70,6 @@ impl GroupOptions {
         }
         let (has, wants) = (ahead.map_or("something else", Completion::name), Completion::name(wanted));
         Err(Error::new(ErrorKind::Invalid, format!("{what}: its completion is {has}, not {wants}"))
-            .with_remedy("give the same options in every member"))
+            .with_remedy(SAME_OPTIONS))
     }
 }
