@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use deck::NodeId;
 use deck::group::MEMBERS_MAX;
-use deck::observe::members;
+use deck::observe::GroupSight;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::Ordering;
 use libfuzzer_sys::fuzz_target;
@@ -34,8 +34,8 @@ fuzz_target!(|input: ([u64; 64], [u64; 6], [u8; 6])| {
     facts.iter_mut().zip(narrow).for_each(|(fact, shift)| *fact >>= [0, 52, 58, 61][usize::from(shift) % 4]);
     let [offset, size, phase, asking, how, more] = facts;
     for offset in [offset, offset % 8 * 64] {
-        let found = members(segment.as_fd(), NodeId(0), offset, size, (phase, asking), [how, more]);
-        let Some(found) = found else { continue };
+        let Some(group) = GroupSight::of(segment.as_fd(), NodeId(0), offset, size) else { continue };
+        let Some(found) = group.members((phase, asking), [how, more]) else { continue };
         assert!((1..=MEMBERS_MAX as usize).contains(&found.len()));
         assert!(size == 0 || found.len() as u64 == size);
         assert!((0..).zip(&found).all(|(index, member)| member.index == index));

@@ -6,7 +6,7 @@ use deck_peers::Object;
 
 use crate::shared::{arrivals::Arrivals, count::Count, lock::Lock, registry};
 
-pub use crate::group::observe::{MemberSight, board_of_entry, group_name, members};
+pub use crate::group::observe::{GroupSight, MemberSight, board_of_entry, group_name};
 
 /// The thread that holds a mutex: its node, and the number by which it stands in mutexes, `None` if it has ended.
 pub fn holder(mutex: &Object) -> Option<(NodeId, Option<u32>)> {

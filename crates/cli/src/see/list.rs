@@ -184,7 +184,7 @@ fn groups(job: &JobSight) -> Vec<(String, Vec<observe::MemberSight>)> {
         let name = observe::group_name(&name)?.to_owned();
         let (owner, offset) = observe::board_of_entry(entry);
         let heap = job.node(owner)?.heap()?;
-        Some((name, observe::members(heap, owner, offset, 0, (0, 0), [0; 2])?))
+        Some((name, observe::GroupSight::of(heap, owner, offset, 0)?.members((0, 0), [0; 2])?))
     };
     let mut groups: Vec<_> = entries.into_iter().filter_map(group).collect();
     groups.sort_by(|one, other| one.0.cmp(&other.0));

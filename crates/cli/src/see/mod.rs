@@ -2,6 +2,7 @@
 
 mod components;
 mod cycles;
+mod groups;
 mod list;
 mod look;
 mod report;

@@ -8,6 +8,7 @@ use deck::{NodeId, NodeState};
 use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, ThreadSight, Told, now_ns};
 use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
 
+use super::groups::Groups;
 use super::{OUT_OF_SIGHT, quoted, state_word};
 
 /// Who could end a wait.
@@ -124,6 +125,7 @@ struct Known<'a> {
     /// The thread that called last as a member of a group, or joined, by the node and what it tells of the member.
     member_threads: BTreeMap<(NodeId, MemberFacts), u32>,
     barriers: BTreeMap<String, AtBarrier>,
+    groups: Groups<'a>,
 }
 
 /// Who waits at a barrier.
@@ -178,7 +180,8 @@ pub fn of(job: &JobSight) -> Vec<Wait> {
         }
     }
     let objects = Objects::new(&job.table);
-    let known = Known { job, barriers: barriers(job, &objects), objects, posters, member_threads };
+    let (barriers, groups) = (barriers(job, &objects), Groups::new(job));
+    let known = Known { job, objects, posters, member_threads, barriers, groups };
     let now = now_ns();
     let mut waits: Vec<Wait> = job
         .nodes
@@ -396,9 +399,8 @@ impl Known<'_> {
     fn wait_for_absent(&self, wait: &mut Wait, told: &Told) {
         let [owner, offset, size, phase, index, _, how @ ..] = told.facts;
         let Some(owner) = u32::try_from(owner).ok().map(NodeId) else { return };
-        let heap = self.job.node(owner).and_then(NodeSight::heap);
-        let members =
-            heap.and_then(|heap| observe::members(heap, owner, offset, size, (phase, index), how)).unwrap_or_default();
+        let group = self.groups.find((owner, offset, size));
+        let members = group.and_then(|group| group.members((phase, index), how)).unwrap_or_default();
         for member in members.iter().filter(|member| u64::from(member.index) != index) {
             let is_waited_for = if is_for_the_end(told) {
                 member.node.is_some() && !member.has_left

@@ -36,38 +36,44 @@ pub fn board_of_entry(entry: MailboxId) -> (NodeId, u64) {
     (entry.owner, join::offset(entry) as u64)
 }
 
-/// The members of the group whose board lies at byte `offset` of the segment `heap` of `owner`; `size` 0: as many as it
-/// says. `phase` and the index of whoever waits for it, and `how`, are what a wait of a collective told in its facts,
-/// or zeros. `None` if there can be none.
-pub fn members(
-    heap: BorrowedFd<'_>,
-    owner: NodeId,
-    offset: u64,
-    size: u64,
-    (phase, asking): (u64, u64),
-    how: [u64; 2],
-) -> Option<Vec<MemberSight>> {
-    let offset = usize::try_from(offset).ok().filter(|offset| offset.is_multiple_of(64))?;
-    let at = |size: u32, ahead: Ahead| {
-        let copy = Segment::copy_of(heap, offset, Board::bytes(size, ahead)).ok()?;
-        Board::at(&copy, owner, 0, size, ahead).ok()
-    };
-    let head = at(0, Ahead::NONE)?;
-    let size = if size == 0 { head.size() } else { size };
-    let size = u32::try_from(size).ok().filter(|size| (1..=MEMBERS_MAX).contains(size))?;
-    let board = at(size, head.ahead()?)?;
-    let asking = u32::try_from(asking).ok()?;
-    let sources = Awaited::of_facts(phase, how).course.sources(asking, size);
-    let flow = Flow::of_facts(how, size, || Teams::of(&board.nodes()?, asking));
-    let member = |index| {
-        let place = board.place(index);
-        let (node, has_left) = (place.node(), matches!(place, Place::Left(_)));
-        let is_waited_for = match &flow {
-            Some(flow) => flow.can_go_on(index, |index| board.counts(index)),
-            None => sources.contains(&index) && !board.has_said(index, phase),
+/// A group as it was at one moment: a copy of its board.
+#[derive(Debug)]
+pub struct GroupSight {
+    board: Board,
+}
+
+impl GroupSight {
+    /// The group whose board lies at byte `offset` of the segment `heap` of `owner`, with `size` members; 0: as many as
+    /// it says. `None` if there can be none.
+    pub fn of(heap: BorrowedFd<'_>, owner: NodeId, offset: u64, size: u64) -> Option<GroupSight> {
+        let offset = usize::try_from(offset).ok().filter(|offset| offset.is_multiple_of(64))?;
+        let at = |size: u32, ahead: Ahead| {
+            let copy = Segment::copy_of(heap, offset, Board::bytes(size, ahead)).ok()?;
+            Board::at(&copy, owner, 0, size, ahead).ok()
         };
-        let has_come = phase > 0 && !is_waited_for;
-        MemberSight { index, node, has_left, has_come }
-    };
-    Some((0..size).map(member).collect())
+        let head = at(0, Ahead::NONE)?;
+        let size = if size == 0 { head.size() } else { size };
+        let size = u32::try_from(size).ok().filter(|size| (1..=MEMBERS_MAX).contains(size))?;
+        Some(GroupSight { board: at(size, head.ahead()?)? })
+    }
+
+    /// Its members. `phase` and the index of whoever waits for it, and `how`, are what a wait of a collective told in
+    /// its facts, or zeros. `None` if that cannot be.
+    pub fn members(&self, (phase, asking): (u64, u64), how: [u64; 2]) -> Option<Vec<MemberSight>> {
+        let (board, size) = (&self.board, self.board.members());
+        let asking = u32::try_from(asking).ok()?;
+        let sources = Awaited::of_facts(phase, how).course.sources(asking, size);
+        let flow = Flow::of_facts(how, size, || Teams::of(&board.nodes()?, asking));
+        let member = |index| {
+            let place = board.place(index);
+            let (node, has_left) = (place.node(), matches!(place, Place::Left(_)));
+            let is_waited_for = match &flow {
+                Some(flow) => flow.can_go_on(index, |index| board.counts(index)),
+                None => sources.contains(&index) && !board.has_said(index, phase),
+            };
+            let has_come = phase > 0 && !is_waited_for;
+            MemberSight { index, node, has_left, has_come }
+        };
+        Some((0..size).map(member).collect())
+    }
 }
