@@ -105,9 +105,9 @@ const char *deck_version(void);
 /* ---- The log -------------------------------------------------------------------------------------------------- */
 
 enum {
-  DECK_LOG_ERROR = 1,            /* something is lost */
-  DECK_LOG_WARN = 2,             /* something works worse than it could */
-  DECK_LOG_INFO = 3,             /* what a user may want to know: nodes come and go, ways are chosen */
+  DECK_LOG_ERROR = 1,            /* this node is lost to its job: the others have given it up */
+  DECK_LOG_WARN = 2,             /* another node is lost: it died */
+  DECK_LOG_INFO = 3,             /* what a user may want to know: nodes come and go */
   DECK_LOG_DEBUG = 4             /* what a developer of DECK may want to know */
 };
 
