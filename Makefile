@@ -56,7 +56,7 @@ test: ## run every test, stop at the first failure
 # The files whose first line names this interpreter, with or without an ending of their names; also where there is no git.
 scripts_of = grep -rInE '^\#!' --exclude-dir=.git --exclude-dir=target --exclude-dir=node_modules --exclude-dir=.peers . | sed -n 's/:1:\#!.*$(1)$$//p'
 
-lint: ## check the formatting, the scripts, what clippy finds, and links of the documentation
+lint: ## check the formatting, the scripts, what clippy finds, and links of the documentation in sources
 	$(CARGO) fmt --all --check
 	@$(call scripts_of,sh) | while read -r script; do bash -n "$$script"; done
 	@if command -v python3 >/dev/null; then $(call scripts_of,python3) | while read -r script; do \

@@ -22,7 +22,7 @@ use user_interface::memory;
 
 use crate::closing::Closing;
 use crate::portable_pixmap;
-use crate::scene::{Scene, no_povray};
+use crate::scene::{Scene, lacking, not_started};
 use crate::scratch::Scratch;
 use crate::state_file::StateFile;
 
@@ -58,12 +58,15 @@ pub struct Rendering {
     scratch: Scratch,
 }
 
+/// What is started by this is killed when its node dies.
+pub const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
+
 /// The command that renders `rows` of `scene` into the file [`PICTURE`] of the folder that it runs in.
 pub fn command(scene: &Scene, rows: Range<u32>) -> Command {
     // The parent's death is the only thing that nobody could tell POV-Ray of. The kernel does; the shell looks whether
     // it had come before the kernel was asked to.
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "sh", "-c", r#"[ "$PPID" = "$0" ] && exec povray "$@""#]);
+    let mut command = Command::new(TIED[0]);
+    command.args(&TIED[1..]).args(["sh", "-c", r#"[ "$PPID" = "$0" ] && exec povray "$@""#]);
     command.arg(std::process::id().to_string());
     command.arg(with_path("+I", scene.path()));
     command.args(scene.libraries().map(|library| with_path("+L", library)));
@@ -109,7 +112,8 @@ impl Rendering {
     /// Starts POV-Ray on `rows` of `scene`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if it is not installed, [`ErrorKind::System`] if it cannot be started.
+    /// [`ErrorKind::Unsupported`] if what ties it to its node is not installed, [`ErrorKind::System`] if it cannot be
+    /// started.
     pub fn start(scene: &Scene, rows: Range<u32>) -> Result<Rendering> {
         let scratch = Scratch::new()?;
         let picture = scratch.path().join(OsStr::from_bytes(PICTURE.to_bytes()));
@@ -122,7 +126,7 @@ impl Rendering {
             .stderr(output)
             .current_dir(scratch.path())
             .spawn()
-            .map_err(|error| no_povray(&error.to_string()))?;
+            .map_err(|error| not_started(TIED[0], &error))?;
         // From here on the child is looked after.
         let pid = Pid::from_child(&child);
         let end = pidfd_open(pid, PidfdFlags::empty());
@@ -168,7 +172,7 @@ impl Rendering {
         let words = String::from_utf8_lossy(&words);
         // The shell's words if it does not find it, and the loader's if that does not find what it needs.
         if status.code() == Some(127) || words.contains("setpriv: failed to execute") {
-            return no_povray(words.trim()).into();
+            return lacking("povray", words.trim()).into();
         }
         // It says no more than that it cannot write, if it gets as far as that.
         let is_writing = status.code().is_none() || words.contains("Cannot access data in file");

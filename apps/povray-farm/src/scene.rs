@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
-use crate::render::{BLOCK, Rendering, cannot_be_told};
+use crate::render::{BLOCK, Rendering, TIED, cannot_be_told};
 use crate::scratch::{self, Scratch};
 
 /// How long a worker looks at nothing but its POV-Ray.
@@ -126,9 +127,15 @@ impl Work for Scene {
 
     fn prepare(&mut self) -> Result<()> {
         let said = Command::new("povray").arg("--version").stdin(Stdio::null()).output();
-        let said = said.map_err(|error| no_povray(&error.to_string()))?;
+        let said = said.map_err(|error| not_started("povray", &error))?;
         if said.status.code() == Some(127) {
-            return Err(no_povray(String::from_utf8_lossy(&said.stderr).trim()));
+            return Err(lacking("povray", String::from_utf8_lossy(&said.stderr).trim()));
+        }
+        let tied = Command::new(TIED[0]).args(&TIED[1..]).args(["sh", "-c", ":"]).stdin(Stdio::null()).output();
+        let tied = tied.map_err(|error| not_started(TIED[0], &error))?;
+        // There are others of that name that know less.
+        if !tied.status.success() {
+            return Err(lacking(TIED[0], String::from_utf8_lossy(&tied.stderr).trim()));
         }
         if fs::metadata(&self.path).is_ok_and(|found| !found.is_file()) {
             let error = Error::new(ErrorKind::Invalid, format!("{} is no regular file", self.path.display()));
@@ -201,11 +208,20 @@ impl Work for Scene {
     }
 }
 
-/// POV-Ray does not start, for what the system or the loader says.
-pub fn no_povray(why: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("povray does not start: {why}")).with_remedy(
-        "install it, with all that it needs, on every host of the job: apt-get install povray povray-includes",
-    )
+/// `program`, which the farm needs, was not started.
+pub fn not_started(program: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => lacking(program, &error.to_string()),
+        // It is there, and the system refuses it: there are too many processes, say.
+        _ => Error::no_thread(format!("starting {program}"), error),
+    }
+}
+
+/// `program` does not start, for what the system, the loader or itself says.
+pub fn lacking(program: &str, why: &str) -> Error {
+    let packages = if program == TIED[0] { "util-linux" } else { "povray povray-includes" };
+    let remedy = format!("install it, with all that it needs, on every host of the job: apt-get install {packages}");
+    Error::new(ErrorKind::Unsupported, format!("{program} does not start: {why}")).with_remedy(remedy)
 }
 
 #[cfg(test)]

@@ -204,6 +204,11 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
     });
 }
 
+fn write_script(path: &Path, lines: &str) {
+    fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe
 /// `gate`; as [`povray_that`].
 fn povray_behind_a_gate(folder: &Path) -> OsString {
@@ -216,9 +221,8 @@ fn povray_behind_a_gate(folder: &Path) -> OsString {
 fn povray_that(folder: &Path, work: &str) -> OsString {
     let path = std::env::var_os("PATH").unwrap();
     let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();
-    let (script, povray) = (folder.join("povray"), povray.display());
-    fs::write(&script, format!("#!/bin/sh\npovray='{povray}'\n[ \"$1\" = --version ] && exit\n{work}\n")).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let lines = format!("povray='{}'\n[ \"$1\" = --version ] && exit\n{work}", povray.display());
+    write_script(&folder.join("povray"), &lines);
     std::env::join_paths(std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path))).unwrap()
 }
 
@@ -281,7 +285,7 @@ fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
 }
 
 #[test]
-fn without_povray_or_a_scene_the_error_says_what_to_do() {
+fn without_what_it_needs_or_a_scene_the_error_says_what_to_do() {
     let folder = tempdir().unwrap();
     let scene = scene(folder.path(), "");
     let out = folder.path().join("without.png");
@@ -291,13 +295,24 @@ fn without_povray_or_a_scene_the_error_says_what_to_do() {
     assert!(error.contains("apt-get install povray"), "{error}");
     // As the loader does it.
     let script = folder.path().join("povray");
-    fs::write(&script, "#!/bin/sh\necho 'povray: error while loading shared libraries: libX.so.0' >&2\nexit 127\n")
-        .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&script, "echo 'povray: error while loading shared libraries: libX.so.0' >&2\nexit 127");
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let unloaded = farm(&scene, "--size 8x8 --threads 2", &out).env("PATH", path).output().unwrap();
     let error = String::from_utf8_lossy(&unloaded.stderr);
     assert_eq!((unloaded.status.code(), error.matches("libX.so.0").count()), (Some(1), 1), "{error}");
+    // POV-Ray alone, and beside it a `setpriv` that knows less than the farm needs.
+    write_script(&script, "exit 0");
+    for (setpriv, words) in
+        [(None, "setpriv does not start: No such file"), (Some("echo 'no --pdeathsig' >&2\nexit 1"), "no --pdeathsig")]
+    {
+        if let Some(lines) = setpriv {
+            write_script(&folder.path().join("setpriv"), lines);
+        }
+        let untied = farm(&scene, "--size 8x8 --threads 2", &out).env("PATH", folder.path()).output().unwrap();
+        let error = String::from_utf8_lossy(&untied.stderr);
+        assert_eq!((untied.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+        assert!(error.contains(words) && error.contains("apt-get install util-linux"), "{error}");
+    }
     let misspelt = farm(&scene, "--size 8x8 --library /no/such/folder", &out).output().unwrap();
     let error = String::from_utf8_lossy(&misspelt.stderr);
     assert!(misspelt.status.code() == Some(1) && error.contains("/no/such/folder"), "{error}");

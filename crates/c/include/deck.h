@@ -105,9 +105,9 @@ const char *deck_version(void);
 /* ---- The log -------------------------------------------------------------------------------------------------- */
 
 enum {
-  DECK_LOG_ERROR = 1,            /* something is lost */
-  DECK_LOG_WARN = 2,             /* something works worse than it could */
-  DECK_LOG_INFO = 3,             /* what a user may want to know: nodes come and go, ways are chosen */
+  DECK_LOG_ERROR = 1,            /* this node is lost to its job: the others have given it up */
+  DECK_LOG_WARN = 2,             /* another node is lost: it died */
+  DECK_LOG_INFO = 3,             /* what a user may want to know: nodes come and go */
   DECK_LOG_DEBUG = 4             /* what a developer of DECK may want to know */
 };
 
@@ -305,7 +305,7 @@ int deck_msg_destroy(deck_msg_t *m);
 /* A mail box, possibly with a name by which other nodes clone it; NULL: anonymous, reached only through deck_msg_pack_mbox. The
    caller destroys it. Blocks for a second or two at most, if another node was stopped in here.
    DECK_E_EXISTS   a live mail box of the job has that name
-   DECK_E_INVALID  the name is empty, longer than 96 bytes, or not UTF-8
+   DECK_E_INVALID  the name is empty, longer than 96 bytes, not UTF-8, or begins with a byte 1
    DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name, or makes room for a new name
    DECK_E_NOMEM    here; or the job has 16,384 names of mail boxes and groups at a time */
 int deck_mbox_create(deck_mbox_t **b, const char *name);

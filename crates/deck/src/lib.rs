@@ -67,7 +67,9 @@
 //! * **Order**: messages of one thread to one mail box, posted through one node, arrive in the order posted, whatever
 //!   their sizes.
 //! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls
-//!   without a timeout end within [`default_timeout`]; [`Thread::join`] alone has none ([`Thread::wait`] has).
+//!   without a timeout end within [`default_timeout`], but for [`Node::leave`] and what waits for a node that is
+//!   stopped in the same call, which take up to a few seconds; [`Thread::join`] alone has no end ([`Thread::wait`]
+//!   has).
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
 #![forbid(unsafe_code)]

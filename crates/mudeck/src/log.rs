@@ -20,11 +20,11 @@ const PIPE_BYTES: usize = 4096;
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Something is lost.
+    /// This node is lost to its job: the others have given it up.
     Error = 1,
-    /// Something is odd.
+    /// Another node is lost: it died.
     Warn = 2,
-    /// Nodes come, go, meet.
+    /// Nodes come and go.
     Info = 3,
     /// For those who work on DECK.
     Debug = 4,

@@ -61,7 +61,7 @@ goals! {
     /// is the size: the end of the last group of that name.
     Group = 14 "group";
     /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase,
-    /// index, kind; two words about pieces that flow, or zeros.
+    /// index, kind; two words that tell for whom it waits.
     Collective = 15 "collective";
     /// The end of a thread of its own node. Facts: that thread, as the system numbers threads; 0 if it is not known.
     Join = 16 "join";

@@ -12,6 +12,7 @@ pub mod atomics;
 pub mod comments;
 pub mod error_pages;
 pub mod fences;
+pub mod links;
 pub mod names;
 pub mod partners;
 pub mod source;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::source::{self, Line};
 
 /// Folders that hold source code.
-const SOURCE_FOLDERS: [&str; 7] = ["crates", "apps", "tests", "bench", "fuzz", "web", "scripts"];
+const SOURCE_FOLDERS: [&str; 8] = ["crates", "apps", "examples", "tests", "bench", "fuzz", "web", "scripts"];
 /// Folders that hold what tools made or fetched.
 const PRODUCT_FOLDERS: [&str; 5] = ["target", "node_modules", "dist", "__pycache__", "corpus"];
 /// Endings of files that people write as code.
@@ -62,18 +62,36 @@ pub fn root() -> PathBuf {
 /// # Panics
 /// When a folder or a file cannot be read: a rule must not pass because it saw half of the tree.
 pub fn source_files(root: &Path) -> Vec<File> {
+    files_in(root, &SOURCE_FOLDERS, is_source)
+}
+
+/// Every page of documentation of the tree at `root`, in the order of their paths.
+///
+/// # Panics
+/// As [`source_files`].
+pub fn pages(root: &Path) -> Vec<File> {
+    let is_page = |path: &Path| path.extension().is_some_and(|ending| ending == "md");
+    let mut pages = files_in(root, &[&SOURCE_FOLDERS[..], &["docs"]].concat(), is_page);
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        pages.push(File::new(name, text));
+    }
+    pages
+}
+
+fn files_in(root: &Path, folders: &[&str], is_wanted: impl Fn(&Path) -> bool) -> Vec<File> {
     let mut files = Vec::new();
-    for folder in SOURCE_FOLDERS {
+    for folder in folders {
         let folder = root.join(folder);
         if folder.is_dir() {
-            walk(root, &folder, &mut files);
+            walk(root, &folder, &is_wanted, &mut files);
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
 
-fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
+fn walk(root: &Path, folder: &Path, is_wanted: &impl Fn(&Path) -> bool, files: &mut Vec<File>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let entry = entry.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -81,13 +99,18 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         if kind.is_dir() && !name.starts_with('.') && !PRODUCT_FOLDERS.contains(&name.as_str()) {
-            walk(root, &path, files);
-        } else if kind.is_file() && is_source(&path) {
+            walk(root, &path, is_wanted, files);
+        } else if kind.is_file() && is_wanted(&path) {
             let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let relative = path.strip_prefix(root).expect("the walk starts at the root");
             files.push(File::new(relative.to_string_lossy().replace('\\', "/"), text));
         }
     }
+}
+
+/// Is `name` that of a file which people write as code?
+pub fn has_source_ending(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| SOURCE_ENDINGS.contains(&ending))
 }
 
 fn is_source(path: &Path) -> bool {

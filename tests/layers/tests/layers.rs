@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, aliases, atomics, comments, error_pages, fences, names, partners, unsafe_code, variables};
+use deck_layers::{
+    Finding, aliases, atomics, comments, error_pages, fences, links, names, partners, unsafe_code, variables,
+};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -104,4 +106,15 @@ fn every_variable_stands_in_the_table_and_every_line_of_it_is_read() {
 #[test]
 fn every_function_of_c_is_found_by_its_name_in_rust() {
     expect_none(aliases::unlike_the_header(&files()));
+}
+
+#[test]
+fn every_link_of_the_documentation_leads_somewhere() {
+    let root = tree::root();
+    expect_none(links::dead(&tree::pages(&root), |path| root.join(path).exists()));
+}
+
+#[test]
+fn every_source_file_that_the_documentation_names_is_there() {
+    expect_none(links::unknown_files(&tree::pages(&tree::root()), &files()));
 }

@@ -65,7 +65,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Puts each number 0, 1, 2, ... into the row, or rows, that `rows_of` gives.
+    /// Puts each item into its row, from `entries` of rows and items; those of a row stay in their order.
     pub fn collect(rows: usize, entries: impl Iterator<Item = (u32, u32)> + Clone) -> Rows {
         let mut start = vec![0u32; rows + 1];
         entries.clone().for_each(|(row, _)| start[row as usize + 1] += 1);

@@ -1,11 +1,11 @@
 //! Mapping processes onto machines of hundreds and thousands of nodes: as few large groups first, then finer and finer.
 //!
-//! Processes that exchange most are paired, pairs are paired again, and so on; nodes likewise, neighbours first. Sixty
-//! groups on sixty blocks of the machine are arranged well in a moment, and what is near stays near when groups are
-//! opened again: then only the places within and around each block are sought. So the arrangement as a whole is right
-//! before its details are, which exchanges of single processes never achieve. Sources: B. Hendrickson and R. Leland, "A
-//! multilevel algorithm for partitioning graphs", 1995; C. Walshaw and M. Cross, "Multilevel mesh partitioning for
-//! heterogeneous communication networks", 2001.
+//! Processes that exchange most are paired, pairs are paired again, and so on; nodes likewise, neighbours first. Some
+//! dozens of groups on as many blocks of the machine are arranged well in a moment, and what is near stays near when
+//! groups are opened again: then only the places within and around each block are sought. So the arrangement as a whole
+//! is right before its details are, which exchanges of single processes never achieve. Sources: B. Hendrickson and R.
+//! Leland, "A multilevel algorithm for partitioning graphs", 1995; C. Walshaw and M. Cross, "Multilevel mesh
+//! partitioning for heterogeneous communication networks", 2001.
 
 mod exchange;
 mod level;
