@@ -22,7 +22,7 @@ use user_interface::memory;
 
 use crate::closing::Closing;
 use crate::portable_pixmap;
-use crate::scene::{Scene, no_povray};
+use crate::scene::{Scene, no_povray, not_started};
 use crate::scratch::Scratch;
 use crate::state_file::StateFile;
 
@@ -122,7 +122,7 @@ impl Rendering {
             .stderr(output)
             .current_dir(scratch.path())
             .spawn()
-            .map_err(|error| no_povray(&error.to_string()))?;
+            .map_err(|error| not_started(&error))?;
         // From here on the child is looked after.
         let pid = Pid::from_child(&child);
         let end = pidfd_open(pid, PidfdFlags::empty());

@@ -1,12 +1,12 @@
 //! What to render. The scene's files are read by every node from the same path; what is sent is the path.
 
 use std::ffi::OsString;
-use std::fs;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
@@ -126,7 +126,7 @@ impl Work for Scene {
 
     fn prepare(&mut self) -> Result<()> {
         let said = Command::new("povray").arg("--version").stdin(Stdio::null()).output();
-        let said = said.map_err(|error| no_povray(&error.to_string()))?;
+        let said = said.map_err(|error| not_started(&error))?;
         if said.status.code() == Some(127) {
             return Err(no_povray(String::from_utf8_lossy(&said.stderr).trim()));
         }
@@ -201,6 +201,14 @@ impl Work for Scene {
     }
 }
 
+/// POV-Ray does not start: it is not there, or this process is not given what it takes.
+pub fn not_started(error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => no_povray(&error.to_string()),
+        _ => Error::io("starting povray", error),
+    }
+}
+
 /// POV-Ray does not start, for what the system or the loader says.
 pub fn no_povray(why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("povray does not start: {why}")).with_remedy(
@@ -210,7 +218,20 @@ pub fn no_povray(why: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
+
+    #[test]
+    fn a_system_that_is_short_of_something_does_not_say_that_nothing_is_installed() {
+        let told = |errno: Errno| not_started(&errno.into());
+        assert_eq!([Errno::NOENT, Errno::ACCESS].map(|errno| told(errno).kind()), [ErrorKind::Unsupported; 2]);
+        for errno in [Errno::MFILE, Errno::AGAIN, Errno::NOMEM] {
+            let error = told(errno);
+            assert_eq!(error.kind(), ErrorKind::System);
+            assert!(!error.to_string().contains("apt-get"), "{error}");
+        }
+    }
 
     #[test]
     fn the_exponent_of_the_colours_is_read_off_the_scene() {
