@@ -162,6 +162,29 @@ fn every_field_of_the_json_objects_stands_in_the_guide() {
     job.end();
 }
 
+/// Descriptors are what nodes are looked at through.
+#[test]
+fn with_few_descriptors_all_nodes_are_seen_or_none() {
+    let job = Job::launched(program());
+    let nodes: [_; 8] = job.nodes();
+    let look = |limit: &str, command: &str| {
+        let line = format!(r#"ulimit {limit} 12 && exec "$0" {command} "$1" --json"#);
+        Command::new("sh").args(["-c", &line]).arg(deck()).arg(job.name()).output().expect("there is a shell")
+    };
+    for command in ["ls", "why"] {
+        let ended = look("-S -n", command);
+        let told: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object");
+        let seen = told["jobs"][0]["nodes"].as_array().unwrap().iter().filter(|node| node["process"].is_u64());
+        assert_eq!(seen.count(), nodes.len(), "{command}: {told}");
+        let ended = look("-n", command);
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0), "{command}: {errors}");
+        assert!(errors.contains("Too many open files") && errors.trim_end().ends_with("[D0107]"), "{errors}");
+    }
+    drop(nodes);
+    job.end();
+}
+
 /// A shell knows the number of what it has started, which looks after those that know the job.
 #[test]
 fn a_job_is_known_by_who_has_started_it() {
