@@ -1,13 +1,12 @@
 //! What to render. The scene's files are read by every node from the same path; what is sent is the path.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
@@ -211,7 +210,7 @@ impl Work for Scene {
 /// `program`, which the farm needs, was not started.
 pub fn not_started(program: &str, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => lacking(program, &error.to_string()),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => lacking(program, &error.to_string()),
         // It is there, and the system refuses it: there are too many processes, say.
         _ => Error::no_thread(format!("starting {program}"), error),
     }
@@ -226,7 +225,20 @@ pub fn lacking(program: &str, why: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
+
+    #[test]
+    fn a_system_that_is_short_of_something_does_not_say_that_nothing_is_installed() {
+        let told = |errno: Errno| not_started("povray", &errno.into());
+        assert_eq!([Errno::NOENT, Errno::ACCESS].map(|errno| told(errno).kind()), [ErrorKind::Unsupported; 2]);
+        for errno in [Errno::MFILE, Errno::AGAIN, Errno::NOMEM] {
+            let error = told(errno);
+            assert_eq!(error.kind(), ErrorKind::System);
+            assert!(!error.to_string().contains("apt-get"), "{error}");
+        }
+    }
 
     #[test]
     fn the_exponent_of_the_colours_is_read_off_the_scene() {

@@ -5,21 +5,24 @@
 //! processes are stopped. What was read is a copy, and is checked like everything that other processes can write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 pub use deck_segment::MemoryFacts;
 use deck_segment::layout::{self, PAGE};
-use deck_sync::{Deadline, Error, NodeId, Result, Service, control_groups};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service, control_groups};
 pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
 use crate::poll::pause;
 use crate::table::{self, NodeState, Table};
 use crate::{process, stat};
+
+mod open;
+
+use open::{Open, open, open_of, processes, seen};
 
 /// How often a notice that is just being written is read again.
 const READS: u32 = 100;
@@ -49,8 +52,11 @@ impl JobSight {
 
     /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any
     /// more.
-    pub fn look_again(&self) -> Option<JobSight> {
-        find(&|inode, _, _| inode == self.inode).0.pop()
+    ///
+    /// # Errors
+    /// As of [`jobs`].
+    pub fn look_again(&self) -> Result<Option<JobSight>> {
+        Ok(find(&|inode, _, _| inode == self.inode)?.0.pop())
     }
 }
 
@@ -162,93 +168,20 @@ fn word(bytes: &[u8], index: usize) -> u64 {
 const MADE_WITHIN: Duration = Duration::from_millis(50);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// The shared memory of one process, by label and inode.
-#[derive(Default)]
-struct Open {
-    tables: BTreeMap<u64, PathBuf>,
-    notices: BTreeMap<u64, PathBuf>,
-    heaps: BTreeMap<u64, PathBuf>,
-}
-
-/// The label of the memory to which a link of `/proc` leads, if it leads to memory (memfd_create(2)).
-fn label_of(target: &Path) -> Option<&str> {
-    target.to_str()?.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")
-}
-
-/// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have
-/// closed it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
-fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
-    let target = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    let is_same = label_of(&target) == Some(label) && file.metadata().is_ok_and(|known| known.ino() == inode);
-    is_same.then_some(file)
-}
-
-fn open_of(process: u32) -> Open {
-    let mut open = Open::default();
-    for path in descriptors_of(process) {
-        let Ok(target) = fs::read_link(&path) else { continue };
-        let map = match label_of(&target) {
-            Some(table::LABEL) => &mut open.tables,
-            Some(notices::LABEL) => &mut open.notices,
-            Some(layout::LABEL) => &mut open.heaps,
-            _ => continue,
-        };
-        if let Ok(known) = fs::metadata(&path)
-            && !is_open_to_look(&path)
-        {
-            map.insert(known.ino(), path);
-        }
-    }
-    open
-}
-
-/// What a process has open. One whose first thread has ended shows it in another one.
-fn descriptors_of(process: u32) -> Vec<PathBuf> {
-    let paths = |of: &Path| -> Vec<PathBuf> {
-        fs::read_dir(of.join("fd")).map_or(vec![], |entries| entries.flatten().map(|entry| entry.path()).collect())
-    };
-    let process = PathBuf::from(format!("/proc/{process}"));
-    let seen = paths(&process);
-    if !seen.is_empty() {
-        return seen;
-    }
-    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
-    threads.map(|thread| paths(&thread.path())).find(|seen| !seen.is_empty()).unwrap_or_default()
-}
-
-/// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of
-/// such a link are how it was opened (proc_pid_fd(5)).
-fn is_open_to_look(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|link| link.mode() & 0o200 == 0)
-}
-
-/// The processes of this user, except this one.
-fn processes() -> Vec<u32> {
-    let user = rustix::process::geteuid().as_raw();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.metadata().ok()?.uid())))
-        .filter(|(process, owner)| *owner == user && *process != std::process::id())
-        .map(|(process, _)| process)
-        .collect()
-}
-
 /// Finds the jobs of this user whose name, or one of whose processes, is `wanted`, or else those that this process has
 /// started, directly or not; all without a wish. Reads `/proc`; blocks for milliseconds.
 ///
 /// # Errors
-/// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of
-/// DECK, `NoMemory`. `System` where `/proc` does not show this process.
+/// If what is wanted is not among them and there is one of another version of DECK: `Corrupt`. `System` where `/proc`
+/// does not show this process, or if it has no descriptor left to look with; `NoMemory`.
 pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
     process::see_processes()?;
     let is_wanted = |wanted: &str, table: &Table, processes: &BTreeSet<u32>| {
         table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
     };
-    match find(&|_, table, processes| wanted.is_none_or(|wanted| is_wanted(wanted, table, processes))) {
+    match find(&|_, table, processes| wanted.is_none_or(|wanted| is_wanted(wanted, table, processes)))? {
         (jobs, refused) if jobs.is_empty() && wanted.is_some() => {
-            let started = wanted.and_then(|wanted| wanted.parse().ok()).map_or(vec![], started_by);
+            let started = wanted.and_then(|wanted| wanted.parse().ok()).map_or(Ok(vec![]), started_by)?;
             refused.filter(|_| started.is_empty()).map_or(Ok(started), Err)
         }
         (jobs, _) => Ok(jobs),
@@ -257,8 +190,11 @@ pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
 
 /// The jobs with a process that `process` has started: a shell knows the number of the command that it has run, which
 /// may be that of the `deck run` which looks after all others, or of a script.
-fn started_by(process: u32) -> Vec<JobSight> {
-    find(&|_, _, processes| processes.iter().any(|&of_job| ancestors(of_job).any(|ancestor| ancestor == process))).0
+fn started_by(process: u32) -> Result<Vec<JobSight>> {
+    let is_started = |processes: &BTreeSet<u32>| {
+        processes.iter().any(|&of_job| ancestors(of_job).any(|ancestor| ancestor == process))
+    };
+    Ok(find(&|_, _, processes| is_started(processes))?.0)
 }
 
 /// The process that has started `process`, who started that, and so on.
@@ -288,8 +224,11 @@ fn is_made(table: &File) -> bool {
 
 /// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could
 /// not be read.
-fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSight>, Option<Error>) {
-    let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
+fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> Result<(Vec<JobSight>, Option<Error>)> {
+    let mut all: BTreeMap<u32, Open> = BTreeMap::new();
+    for process in processes()? {
+        all.insert(process, open_of(process)?);
+    }
     all.retain(|_, open| !open.tables.is_empty());
     let mut tables: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for (process, open) in &all {
@@ -301,24 +240,26 @@ fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSigh
     for (inode, processes) in tables {
         let mut paths = processes.iter().map(|process| &all[process].tables[&inode]);
         // A process may end at any moment.
-        let Some(file) = paths.find_map(|path| open(path, table::LABEL, inode)) else { continue };
+        let Some(file) = paths.find_map(|path| open(path, table::LABEL, inode).transpose()) else { continue };
+        let file = file?;
         if !is_made(&file) {
             continue;
         }
         let table = match Table::copy_of(&file) {
             Ok(table) => table,
             // Of another version of DECK: the others can be looked at all the same.
-            Err(error) => {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
                 refused = Some(error);
                 continue;
             }
+            Err(error) => return Err(error),
         };
         if is_wanted(inode, &table, &processes) {
-            let nodes = nodes_of(&table, inode, &processes, &all);
+            let nodes = nodes_of(&table, inode, &processes, &all)?;
             jobs.push(JobSight { inode, table, processes, nodes });
         }
     }
-    (jobs, refused)
+    Ok((jobs, refused))
 }
 
 /// Where what a node tells was found.
@@ -328,12 +269,12 @@ struct Found {
     heap: Option<File>,
 }
 
-fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u32, Open>) -> Vec<NodeSight> {
+fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u32, Open>) -> Result<Vec<NodeSight>> {
     let mut found: BTreeMap<u32, Found> = BTreeMap::new();
     for process in processes {
-        let seen = &all[process];
-        for (inode, path) in &seen.notices {
-            let Some(notices) = open(path, notices::LABEL, *inode) else { continue };
+        let its = &all[process];
+        for (inode, path) in &its.notices {
+            let Some(notices) = open(path, notices::LABEL, *inode)? else { continue };
             let Some(head) = head_of(&notices) else { continue };
             let Ok(number) = u32::try_from(word(&head, header::NODE)) else { continue };
             // A forked child has it open too. Where the number of the process means nothing here nobody can tell.
@@ -341,7 +282,8 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
             let may_be_its = is_its || table.pid_here(NodeId(number)).is_none() && !found.contains_key(&number);
             if word(&head, header::JOB) == job && may_be_its {
                 let heap = word(&head, header::HEAP);
-                let heap = seen.heaps.get(&heap).and_then(|path| open(path, layout::LABEL, heap)).filter(is_known_heap);
+                let path = its.heaps.get(&heap);
+                let heap = path.map_or(Ok(None), |path| open(path, layout::LABEL, heap))?.filter(is_known_heap);
                 found.insert(number, Found { process: *process, notices, heap });
             }
         }
@@ -357,18 +299,18 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
     numbers.filter_map(sight).collect()
 }
 
-fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
+fn node(number: NodeId, state: NodeState, found: Option<Found>) -> Result<NodeSight> {
     let is_live = state == NodeState::Live;
     let Some(found) = found.filter(|_| is_live) else {
-        return NodeSight { number, state, process: None, notices: vec![], untold: 0, threads: vec![], heap: None };
+        return Ok(NodeSight { number, state, process: None, notices: vec![], untold: 0, threads: vec![], heap: None });
     };
     // Before the notices: a wait that had begun by then, and is noted still, was the sleep that was seen.
-    let threads = threads_of(found.process);
+    let threads = threads_of(found.process)?;
     let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
     // The first thread may have ended before the others.
     let is_stopped = threads.iter().find(|thread| !thread.has_ended()).is_some_and(ThreadSight::is_stopped);
     let state = if is_stopped { NodeState::Frozen } else { state };
-    NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
+    Ok(NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap })
 }
 
 /// A node of another version of DECK may have anything anywhere.
@@ -438,23 +380,24 @@ fn told(bytes: &[u8]) -> Option<Told> {
 }
 
 /// The threads of a process, sorted by their numbers.
-fn threads_of(process: u32) -> Vec<ThreadSight> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+fn threads_of(process: u32) -> Result<Vec<ThreadSight>> {
+    let entries = seen(fs::read_dir(format!("/proc/{process}/task")))?.into_iter().flatten();
     let is_frozen = control_groups::are_frozen(process);
-    let seen = |state: char| if is_frozen && !stat::has_ended(state) { stat::STOPPED } else { state };
-    let mut threads: Vec<ThreadSight> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let stat = stat::read(&entry.path().join("stat")).ok()?;
+    let shown = |state: char| if is_frozen && !stat::has_ended(state) { stat::STOPPED } else { state };
+    let mut threads = Vec::new();
+    for entry in entries.flatten() {
+        let Some(stat) = seen(stat::read(&entry.path().join("stat")))? else { continue };
+        let thread = || {
             Some(ThreadSight {
                 number: entry.file_name().to_str()?.parse().ok()?,
                 name: String::from_utf8_lossy(stat::name_of(&stat)?).into_owned(),
-                state: seen(stat::state_of(&stat)?),
+                state: shown(stat::state_of(&stat)?),
             })
-        })
-        .collect();
+        };
+        threads.extend(thread());
+    }
     threads.sort_by_key(|thread| thread.number);
-    threads
+    Ok(threads)
 }
 
 #[cfg(test)]
@@ -468,9 +411,9 @@ mod tests {
     fn who_looks_on_is_no_process_of_the_job() {
         let table = Table::create("test", 1).unwrap();
         let inode = table.segment().inode();
-        let of_this_process = || open_of(std::process::id()).tables.remove(&inode);
+        let of_this_process = || open_of(std::process::id()).unwrap().tables.remove(&inode);
         let path = of_this_process().expect("it is open here");
-        let looking = open(&path, table::LABEL, inode).expect("it can be read");
+        let looking = open(&path, table::LABEL, inode).unwrap().expect("it can be read");
         drop(table);
         assert_eq!(of_this_process(), None);
         drop(looking);

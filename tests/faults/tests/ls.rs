@@ -138,6 +138,53 @@ fn who_died_while_nobody_tells_is_seen_to_be_gone_with_what_it_held() {
     job.end();
 }
 
+#[test]
+fn every_field_of_the_json_objects_stands_in_the_guide() {
+    let job = Job::launched(program());
+    let nodes: [_; 2] = job.nodes();
+    nodes.iter().zip(["a", "b"]).for_each(|(node, name)| node.mailbox(name));
+    nodes.iter().zip(["b", "a"]).for_each(|(node, name)| node.clone_mailbox(name));
+    nodes[0].ask_in("w", "segment-create things 5000 0").words();
+    nodes.iter().zip(["a", "b"]).for_each(|(node, name)| node.tell("w", &format!("retrieve {name} 40000")));
+    let stuck = waits(job.name(), 2);
+    nodes[0].tell("joins", "join-group half 3 0 40000");
+    let (joins, listed) = (waits(job.name(), 3), told("ls", job.name()));
+    let lists = [("cycles", &stuck), ("mailboxes", &listed), ("groups", &listed), ("segments", &listed)];
+    for (list, told) in lists {
+        assert!(!told[list].as_array().unwrap().is_empty(), "{list}: {told}");
+    }
+    let all = Value::from_iter([stuck, joins, listed]);
+    let guide = include_str!("../../../docs/guide/why.md");
+    for name in see::fields(&all) {
+        assert!(guide.contains(&format!("`{name}`")), "docs/guide/why.md says nothing of `{name}`");
+    }
+    drop(nodes);
+    job.end();
+}
+
+/// Descriptors are what nodes are looked at through.
+#[test]
+fn with_few_descriptors_all_nodes_are_seen_or_none() {
+    let job = Job::launched(program());
+    let nodes: [_; 8] = job.nodes();
+    let look = |limit: &str, command: &str| {
+        let line = format!(r#"ulimit {limit} 12 && exec "$0" {command} "$1" --json"#);
+        Command::new("sh").args(["-c", &line]).arg(deck()).arg(job.name()).output().expect("there is a shell")
+    };
+    for command in ["ls", "why"] {
+        let ended = look("-S -n", command);
+        let told: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object");
+        let seen = told["jobs"][0]["nodes"].as_array().unwrap().iter().filter(|node| node["process"].is_u64());
+        assert_eq!(seen.count(), nodes.len(), "{command}: {told}");
+        let ended = look("-n", command);
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0), "{command}: {errors}");
+        assert!(errors.contains("Too many open files") && errors.trim_end().ends_with("[D0107]"), "{errors}");
+    }
+    drop(nodes);
+    job.end();
+}
+
 /// A shell knows the number of what it has started, which looks after those that know the job.
 #[test]
 fn a_job_is_known_by_who_has_started_it() {

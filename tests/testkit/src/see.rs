@@ -1,5 +1,6 @@
 //! What the commands `deck why` and `deck ls` tell of a job.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -84,4 +85,15 @@ pub fn cycle(told: &Value, index: usize) -> Vec<(u64, String)> {
 /// The nodes in a list of those who could end a wait.
 pub fn nodes_of(list: &Value) -> Vec<u64> {
     list.as_array().expect("a list").iter().map(|whom| whom["node"].as_u64().expect("a node")).collect()
+}
+
+/// What the fields are called that are anywhere in it.
+pub fn fields(value: &Value) -> BTreeSet<&str> {
+    match value {
+        Value::Array(list) => list.iter().flat_map(fields).collect(),
+        Value::Object(object) => {
+            object.iter().flat_map(|(name, value)| fields(value).into_iter().chain([name.as_str()])).collect()
+        }
+        _ => BTreeSet::new(),
+    }
 }

@@ -46,20 +46,20 @@ fn lasting(waits: &[Wait], later: &[Wait]) -> Vec<Wait> {
 }
 
 /// Looks on until it is sure which cycles there are.
-pub fn until_sure(job: JobSight) -> (Look, Vec<Cycle>) {
+pub fn until_sure(job: JobSight) -> deck::Result<(Look, Vec<Cycle>)> {
     let mut look = Look::at(job);
     for _ in 1..LOOKS_MAX {
         if !look.shows_a_cycle() {
             break;
         }
-        let Some(later) = look.job.look_again().map(Look::at) else { break };
+        let Some(later) = look.job.look_again()?.map(Look::at) else { break };
         let cycles = look.cycles_until(&later);
         if !cycles.is_empty() {
-            return (look, cycles);
+            return Ok((look, cycles));
         }
         look = later;
     }
-    (look, vec![])
+    Ok((look, vec![]))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use deck::{Error, ErrorKind, NodeState};
 use deck_peers::observe::{self, JobSight};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::result;
@@ -55,7 +56,15 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
+/// Nodes are looked at through descriptors, two for each: this process takes as many as it may have.
+fn take_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, and there are too few, the look says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 fn show(options: &Options) -> deck::Result<String> {
+    take_descriptors();
     let wanted = options.job.as_deref();
     let mut jobs = observe::jobs(wanted)?;
     jobs.sort_by_cached_key(|job| (is_over(job), job.table.job().to_owned(), job.processes.first().copied()));
@@ -63,14 +72,12 @@ fn show(options: &Options) -> deck::Result<String> {
         let error = Error::new(ErrorKind::NotFound, format!("you have no job {wanted:?} on this host"));
         return Err(error.with_remedy("`deck ls` shows those that there are"));
     }
-    let (texts, values): (Vec<String>, Vec<Value>) = jobs
-        .into_iter()
-        .map(|job| match options.what {
-            What::Waits => report::job(job, options.all),
-            What::List if wanted.is_some() => list::job(&job, options.all),
-            What::List => list::line(&job),
-        })
-        .unzip();
+    let told = jobs.into_iter().map(|job| match options.what {
+        What::Waits => report::job(job, options.all),
+        What::List if wanted.is_some() => Ok(list::job(&job, options.all)),
+        What::List => Ok(list::line(&job)),
+    });
+    let (texts, values): (Vec<String>, Vec<Value>) = told.collect::<deck::Result<Vec<_>>>()?.into_iter().unzip();
     if options.json {
         return Ok(format!("{}\n", json!({ "version": deck::VERSION, "jobs": values })));
     }

@@ -13,8 +13,11 @@ use super::{ALL, OUT_OF_SIGHT, SHOWN, called, live, quoted, state_word};
 use crate::result::counted;
 
 /// The report of a job, in words (of `all`, or of a few of those that are alike) and in JSON.
-pub fn job(job: JobSight, all: bool) -> (String, Value) {
-    let (Look { job, waits, .. }, cycles) = look::until_sure(job);
+///
+/// # Errors
+/// If it cannot be looked at once more, as would be needed.
+pub fn job(job: JobSight, all: bool) -> deck::Result<(String, Value)> {
+    let (Look { job, waits, .. }, cycles) = look::until_sure(job)?;
     let job = &job;
     let shown = if all { usize::MAX } else { SHOWN };
     let text = text(job, &waits, &cycles, shown).unwrap_or_default();
@@ -34,7 +37,7 @@ pub fn job(job: JobSight, all: bool) -> (String, Value) {
             "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
-    (text, value)
+    Ok((text, value))
 }
 
 fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {

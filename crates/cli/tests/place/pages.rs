@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Folder, deck, examples};
+use serde_json::{Value, json};
+
+use super::{Folder, deck, examples, stdout};
 
 /// The blocks of the guide are what the commands print, byte for byte. A line of `...` stands for any lines.
 #[test]
@@ -13,6 +15,38 @@ fn the_guide_shows_what_is_really_printed() {
 #[test]
 fn the_readme_shows_what_is_really_printed() {
     assert!(shown_commands("README.md") >= 1);
+}
+
+/// The names of the fields in it, without those that are ids.
+fn fields(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(list) => list.iter().flat_map(fields).collect(),
+        Value::Object(object) => {
+            let ids = ["per_process", "spent_per_process", "processes", "segments"];
+            let within = |(name, value): (&String, &Value)| match value {
+                Value::Object(by_id) if ids.contains(&name.as_str()) => by_id.values().flat_map(fields).collect(),
+                value => fields(value),
+            };
+            object.iter().flat_map(within).chain(object.keys().cloned()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_field_of_the_json_objects_stands_in_the_guide() {
+    let folder = Folder::new();
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let mut model: Value = serde_json::from_str(optisci::table1::SCHEDULER).unwrap();
+    model["process_slots"] = json!([0, 0, 0, 0]);
+    folder.file("full.json", &model.to_string());
+    let guide = include_str!("../../../../docs/guide/placement.md");
+    for line in ["cost model.json a.json --json", "solve model.json --json", "solve full.json --json"] {
+        let text = stdout(&deck(folder.path(), &line.split_whitespace().collect::<Vec<_>>()));
+        for name in fields(&serde_json::from_str(&text).unwrap()) {
+            assert!(guide.contains(&format!("`{name}`")), "docs/guide/placement.md says nothing of `{name}`: {line}");
+        }
+    }
 }
 
 /// Runs the `deck place` commands of a page and compares; how many there were.
