@@ -69,7 +69,7 @@ lint: ## check the formatting, the scripts, what clippy finds, and links of the 
 	@# What stands in for the system under Miri, which is not everywhere, is to have the calls of the real one.
 	RUSTFLAGS="--cfg miri" CARGO_TARGET_DIR=$(TARGET)/miri-check $(CARGO) check $(MIRI_TESTS) $(LOCKED)
 	@# What a newer compiler takes and the oldest that the README promises does not, nothing but that one tells.
-	@if ! $(CARGO) +$(OLDEST_RUST) --version >/dev/null 2>&1; then \
+	@if ! RUSTUP_AUTO_INSTALL=0 $(CARGO) +$(OLDEST_RUST) --version >/dev/null 2>&1; then \
 		echo "make lint: Rust $(OLDEST_RUST) is not installed, so not tried (rustup toolchain install $(OLDEST_RUST) --profile minimal)"; \
 	else \
 		set -x; CARGO_TARGET_DIR=$(TARGET)/oldest $(CARGO) +$(OLDEST_RUST) check --workspace --all-targets $(LOCKED); \
@@ -149,7 +149,7 @@ MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation
 	$(CARGO) +nightly miri
 
 miri: ## run tests of unsafe code under Miri (4 minutes); skipped where it is not installed
-	@if ! $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+	@if ! RUSTUP_AUTO_INSTALL=0 $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 		echo "make miri: skipped, Miri is not installed (rustup toolchain install nightly --component miri)"; \
 	else \
 		set -x; $(MIRI) test $(MIRI_TESTS) && $(MIRI) test $(MIRI_RING_TESTS); \
