@@ -148,7 +148,7 @@ MIRI_RING_TESTS := -p deck-transport --test parcel --test conformance
 MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" PROPTEST_CASES=2 \
 	$(CARGO) +nightly miri
 
-miri: ## run tests of unsafe code under Miri (10 minutes); skipped where it is not installed
+miri: ## run tests of unsafe code under Miri (11 minutes); skipped where it is not installed
 	@if ! RUSTUP_AUTO_INSTALL=0 $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 		echo "make miri: skipped, Miri is not installed (rustup toolchain install nightly --component miri)"; \
 	else \
