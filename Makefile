@@ -12,6 +12,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # On a CI machine the versions that were committed are the ones that are tested.
 LOCKED := $(if $(CI),--locked)
 
@@ -67,6 +68,12 @@ lint: ## check the formatting, the scripts, what clippy finds, and links of the 
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@# What stands in for the system under Miri, which is not everywhere, is to have the calls of the real one.
 	RUSTFLAGS="--cfg miri" CARGO_TARGET_DIR=$(TARGET)/miri-check $(CARGO) check $(MIRI_TESTS) $(LOCKED)
+	@# What a newer compiler takes and the oldest that the README promises does not, nothing but that one tells.
+	@if ! RUSTUP_AUTO_INSTALL=0 $(CARGO) +$(OLDEST_RUST) --version >/dev/null 2>&1; then \
+		echo "make lint: Rust $(OLDEST_RUST) is not installed, so not tried (rustup toolchain install $(OLDEST_RUST) --profile minimal)"; \
+	else \
+		set -x; CARGO_TARGET_DIR=$(TARGET)/oldest $(CARGO) +$(OLDEST_RUST) check --workspace --all-targets $(LOCKED); \
+	fi
 	@# The MPI twins compile files of the applications, which know nothing of it.
 	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)
 
@@ -141,8 +148,8 @@ MIRI_RING_TESTS := -p deck-transport --test parcel --test conformance
 MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" PROPTEST_CASES=2 \
 	$(CARGO) +nightly miri
 
-miri: ## run tests of unsafe code under Miri (4 minutes); skipped where it is not installed
-	@if ! $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+miri: ## run tests of unsafe code under Miri (11 minutes); skipped where it is not installed
+	@if ! RUSTUP_AUTO_INSTALL=0 $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 		echo "make miri: skipped, Miri is not installed (rustup toolchain install nightly --component miri)"; \
 	else \
 		set -x; $(MIRI) test $(MIRI_TESTS) && $(MIRI) test $(MIRI_RING_TESTS); \

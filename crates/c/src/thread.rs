@@ -36,8 +36,9 @@ unsafe impl Object for Started {
 struct Started {
     /// Taken by the one who joins.
     thread: Mutex<Option<Thread>>,
-    /// Its number in the system's library: of `std` a thread that is ending has none any more.
-    id: libc::pthread_t,
+    /// Its number in the system's library: of `std` a thread that is ending has none any more. Some
+    /// libraries have pointers for it.
+    number: usize,
     canceller: Canceller,
     ending: Arc<Ending>,
 }
@@ -155,8 +156,8 @@ pub unsafe extern "C" fn deck_thread_create(
         let started = Thread::start(Box::new(Work { start, argument, tell, ends }))?;
         let no_begin = |_| Error::new(ErrorKind::System, "starting a thread that ended before it began");
         let canceller = told.recv().map_err(no_begin)?;
-        let id = started.0;
-        let handle = room.fill(session, Started { thread: Mutex::new(Some(started)), id, canceller, ending });
+        let number = started.0 as usize;
+        let handle = room.fill(session, Started { thread: Mutex::new(Some(started)), number, canceller, ending });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { thread.write(handle) };
         Ok(DECK_OK)
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
         let pin = node::pin_to_destroy(&THREADS, thread)?;
         let place = || lock(&pin.thread);
         // SAFETY: it only tells.
-        if pin.id == unsafe { libc::pthread_self() } {
+        if pin.number == unsafe { libc::pthread_self() } as usize {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
         let joined = place().take();

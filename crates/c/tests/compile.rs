@@ -88,6 +88,18 @@ fn start(program: &Path, job: &str, arguments: &[&str]) -> Child {
     node.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
 }
 
+/// The text of a page of the guide.
+fn guide(page: &str) -> String {
+    let root = package().ancestors().nth(2).expect("the package is in crates/c");
+    std::fs::read_to_string(root.join(format!("docs/guide/{page}.md"))).expect("the guide is there")
+}
+
+/// The first block of a page that begins with this fence.
+fn block<'a>(page: &'a str, fence: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");
+    rest.split_once("```\n").expect("the block ends").0
+}
+
 /// Tells `story`, one of tests/nodes.c, to two nodes.
 fn tell(story: &str) {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -262,12 +274,8 @@ fn segments_and_what_keeps_order_in_them_work_as_documented() {
 /// The program and the output in the guide are real.
 #[test]
 fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
-    let guide = package().ancestors().nth(2).expect("the package is in crates/c").join("docs/guide/shared-segments.md");
-    let guide = std::fs::read_to_string(guide).expect("the guide is there");
-    let block = |fence: &str| {
-        let (_, rest) = guide.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");
-        rest.split_once("```\n").expect("the block ends").0
-    };
+    let guide = guide("shared-segments");
+    let block = |fence: &str| block(&guide, fence);
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sums.c");
     std::fs::write(&source, block("c")).expect("the folder can be written");
     let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
@@ -282,6 +290,50 @@ fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
         .collect();
     let (_, shown) = block("console").split_once('\n').expect("a command, and its output");
     assert_eq!(printed, shown);
+}
+
+/// What the guide tells ThreadSanitizer: it reports nothing of the library then, and all that is the program's.
+#[test]
+fn thread_sanitizer_reports_races_of_the_program_alone() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sanitized");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    let sanitized = |source: &Path, name: &str| {
+        let program = folder.join(name);
+        let mut command = compiler(Language::C11);
+        command
+            .args(["-g", "-fsanitize=thread", "-I"])
+            .arg(&folder)
+            .arg(source)
+            .args(["-x", "none", "-o"])
+            .arg(&program);
+        let mut rpath = OsString::from("-Wl,-rpath,");
+        rpath.push(library_folder());
+        command.arg("-L").arg(library_folder()).args(["-ldeck", "-lpthread"]).arg(rpath);
+        (command, program)
+    };
+    let trial = folder.join("trial.c");
+    std::fs::write(&trial, "int main(void) { return 0; }\n").expect("the folder can be written");
+    let (mut command, program) = sanitized(&trial, "trial");
+    let is_there = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    if !is_there(&mut command) || !is_there(&mut Command::new(program)) {
+        println!("skipped: this compiler has no ThreadSanitizer, or this system does not run it");
+        return;
+    }
+    let guide = guide("sanitizers");
+    std::fs::write(folder.join("deck-order.h"), block(&guide, "c")).expect("the folder can be written");
+    std::fs::write(folder.join("deck.supp"), block(&guide, "tsan")).expect("the folder can be written");
+    let (mut command, program) = sanitized(&package().join("tests/ordered.c"), "ordered");
+    succeed(&mut command);
+    let run = |arguments: &[&str]| {
+        let options = format!("exitcode=66:suppressions={}", folder.join("deck.supp").display());
+        let output = alone(&program).args(arguments).env("TSAN_OPTIONS", options).output().expect("it was compiled");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), told.matches("WARNING: ThreadSanitizer").count(), told)
+    };
+    let (code, reports, told) = run(&[]);
+    assert_eq!((code, reports), (Some(0), 0), "{told}");
+    let (code, reports, told) = run(&["race"]);
+    assert_eq!((code, reports), (Some(66), 1), "{told}");
 }
 
 #[test]

@@ -206,14 +206,16 @@ impl Mailbox {
                 }
                 result
             }
-            // Who polls without a timeout never sleeps.
-            Err(Interrupted::Deadline)
-                if core.inbox.lock().doubt()
-                    && let Some(result) = retrieving.look() =>
-            {
-                result
+            Err(interrupted) => {
+                // Who polls without a timeout never sleeps.
+                if matches!(interrupted, Interrupted::Deadline)
+                    && core.inbox.lock().doubt()
+                    && let Some(result) = retrieving.look()
+                {
+                    return result;
+                }
+                Err(core.interrupted(interrupted))
             }
-            Err(interrupted) => Err(core.interrupted(interrupted)),
         }
     }
 

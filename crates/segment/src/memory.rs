@@ -23,6 +23,10 @@ use crate::limits;
 /// What is allocated at a time: a multiple of [`HUGE`]. The kernel looks for nothing in between, not even for the
 /// signal that ends the process.
 const AT_A_TIME: usize = 16 << 20;
+/// Not among the constants that `libc` has for every C library.
+const MADV_COLLAPSE: libc::c_int = 25;
+/// The unit in which a file's memory is counted.
+const BLOCK: usize = 512;
 /// Huge pages are made for so long in one allocation; the rest gets small pages then.
 const HUGE_FOR: Duration = Duration::from_secs(1);
 
@@ -80,7 +84,12 @@ impl Segment {
         if bytes == 0 || !bytes.is_multiple_of(crate::layout::PAGE) {
             return Err(Error::new(ErrorKind::Corrupt, format!("a peer's segment has the impossible size {bytes}")));
         }
-        Ok(Arc::new(Segment::map(fd, bytes)?))
+        let segment = Segment::map(fd, bytes)?;
+        // What its owner has not allocated would be by a dump of this process.
+        if usize::try_from(size.st_blocks).is_ok_and(|blocks| blocks >= bytes / BLOCK) {
+            segment.dump(Advice::LinuxDoDump, 0, bytes);
+        }
+        Ok(Arc::new(segment))
     }
 
     fn map(fd: OwnedFd, bytes: usize) -> Result<Segment> {
@@ -115,7 +124,17 @@ impl Segment {
         let base = NonNull::new(base.map_err(refused)?.cast())
             .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
         let identity = identity(fd.as_fd());
-        Ok(Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() })
+        let segment = Segment { fd: ManuallyDrop::new(fd), identity, base, bytes, huge: OnceLock::new() };
+        segment.dump(Advice::LinuxDontDump, 0, bytes);
+        Ok(segment)
+    }
+
+    /// Whether a dump of a process that crashes has what lies there. It reads whatever it is to have, which allocates
+    /// memory where there is none yet: as much as the whole segment's virtual size, on disk as well.
+    fn dump(&self, advice: Advice, offset: usize, bytes: usize) {
+        let (begin, end) = (offset / PAGE * PAGE, (offset + bytes).next_multiple_of(PAGE).min(self.bytes));
+        // A failure, as of too many mappings, makes a dump larger or leaves something out.
+        let _ = self.advise(advice, begin, end - begin);
     }
 
     /// False if the program has closed the descriptor, although it is not its own, and may have a file of that number
@@ -181,7 +200,7 @@ impl Segment {
                 // All in one call, each of which may wait for all cores.
                 if let Some(address) = self.at(begin, whole) {
                     // SAFETY: inside the live mapping; the content stays.
-                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), whole, libc::MADV_COLLAPSE) };
+                    let _ = unsafe { libc::madvise(address.as_ptr().cast(), whole, MADV_COLLAPSE) };
                 }
             }
             Some(Way::None) | None => return,
@@ -270,6 +289,7 @@ impl Segment {
             self.allocate_pages(from, to - from).map_err(|errno| limits::refused(bytes, Some(errno.raw_os_error())))?;
             from = to;
         }
+        self.dump(Advice::LinuxDoDump, offset, bytes);
         Ok(())
     }
 
@@ -292,7 +312,9 @@ impl Segment {
     pub fn release(&self, offset: usize, bytes: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A failure only keeps memory that could have been given back.
-        let _ = self.change(flags, offset, bytes);
+        if self.change(flags, offset, bytes).is_ok() {
+            self.dump(Advice::LinuxDontDump, offset, bytes);
+        }
         // The compiler takes it for a call that changes no memory, and would not read these bytes again.
         // SAFETY: no instruction; it is not told that this changes no memory.
         unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
@@ -392,18 +414,51 @@ mod tests {
         }
     }
 
-    /// Of the mappings of this process with this label, in bytes.
-    fn huge_bytes(label: &str) -> usize {
+    /// What `line` tells, a line about one of this process's mappings, summed up over those with this label.
+    fn sum(label: &str, mut line: impl FnMut(&str) -> Option<usize>) -> usize {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let (mut is_it, mut kib) = (false, 0);
-        for line in maps.lines() {
-            if let Some(text) = line.strip_prefix("ShmemPmdMapped:") {
-                kib += if is_it { text.trim().trim_end_matches(" kB").parse::<usize>().unwrap() } else { 0 };
-            } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
-                is_it = line.contains(&format!("/memfd:{label} "));
+        let (mut is_it, mut sum) = (false, 0);
+        for text in maps.lines() {
+            if text.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+                is_it = text.contains(&format!("/memfd:{label} "));
             }
+            sum += if is_it { line(text).unwrap_or(0) } else { 0 };
         }
-        kib << 10
+        sum
+    }
+
+    fn bytes(line: &str, what: &str) -> Option<usize> {
+        Some(line.strip_prefix(what)?.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10)
+    }
+
+    fn huge_bytes(label: &str) -> usize {
+        sum(label, |line| bytes(line, "ShmemPmdMapped:"))
+    }
+
+    /// What a dump of this process has of them.
+    fn dumped_bytes(label: &str) -> usize {
+        let mut size = 0;
+        sum(label, |line| {
+            size = bytes(line, "Size:").unwrap_or(size);
+            let flags = line.strip_prefix("VmFlags:")?;
+            Some(if flags.split(' ').any(|flag| flag == "dd") { 0 } else { size })
+        })
+    }
+
+    #[test]
+    fn a_dump_has_what_is_allocated_and_allocates_nothing() {
+        let mine = Segment::create("test-dump", 1 << 30).unwrap();
+        let theirs = Segment::adopt(mine.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!(dumped_bytes("test-dump"), 0);
+        mine.allocate(PAGE + 1, 3 << 20).unwrap();
+        assert_eq!(dumped_bytes("test-dump"), (3 << 20) + PAGE);
+        mine.release(1 << 20, 1 << 20);
+        assert_eq!(dumped_bytes("test-dump"), (2 << 20) + PAGE);
+        drop(theirs);
+        let whole = Segment::create("test-dump-whole", 3 * PAGE).unwrap();
+        whole.allocate(0, 3 * PAGE).unwrap();
+        let _theirs = Segment::adopt(whole.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!(dumped_bytes("test-dump-whole"), 6 * PAGE);
     }
 
     #[test]
@@ -411,7 +466,7 @@ mod tests {
         let probe = Segment::create("probe", 4 << 20).unwrap();
         probe.allocate(0, 4 << 20).unwrap();
         // SAFETY: as in `allocate_huge`.
-        let can = unsafe { libc::madvise(probe.at(0, 4 << 20).unwrap().as_ptr().cast(), 4 << 20, libc::MADV_COLLAPSE) };
+        let can = unsafe { libc::madvise(probe.at(0, 4 << 20).unwrap().as_ptr().cast(), 4 << 20, MADV_COLLAPSE) };
         for wanted in [HugePages::Auto, HugePages::Always] {
             let segment = Segment::create("test-huge", 16 << 20).unwrap();
             segment.use_huge_pages(wanted, 0);
@@ -441,7 +496,7 @@ mod tests {
     #[test]
     fn what_does_not_go_on_is_not_allocated_to_its_end() {
         let segment = Segment::create("test", 4 * AT_A_TIME).unwrap();
-        let allocated = || rustix::fs::fstat(&segment).unwrap().st_blocks as usize * 512;
+        let allocated = || rustix::fs::fstat(&segment).unwrap().st_blocks as usize * BLOCK;
         let asked = Cell::new(0);
         let goes_on = || {
             asked.set(asked.get() + 1);

@@ -99,7 +99,9 @@ impl Running {
         // SAFETY: it only tells.
         let own = unsafe { libc::pthread_self() };
         // The thread's number in the system's library: of `std` an ending thread has none any more.
-        if self.thread.as_pthread_t() != own && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout) {
+        if self.thread.as_pthread_t() as libc::pthread_t != own
+            && self.ended.recv_timeout(END_WITHIN) != Err(RecvTimeoutError::Timeout)
+        {
             // It may have panicked, which it has told by then.
             let _ = self.thread.join();
         }

@@ -234,7 +234,7 @@ impl Member {
     fn meeting<'a>(&'a self) -> Meeting<'a, impl Fn(usize, u64) -> &'a AtomicU64> {
         let Parties { firsts, own, members } = &self.parties;
         Meeting {
-            flag: |party: usize, phase: u64| match firsts {
+            flag: move |party: usize, phase: u64| match firsts {
                 None => self.board.told(party as u32, phase),
                 Some(firsts) => self.board.flag(firsts[party]),
             },

@@ -21,6 +21,7 @@ fn job() -> (Broker, [Arc<NodeShared>; 2]) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "sockets")]
 fn the_place_of_a_mail_box_that_was_closed_rests_while_many_others_come_and_go() {
     let (_broker, [node, _]) = job();
     let index_of_next = || {

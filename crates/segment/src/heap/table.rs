@@ -4,7 +4,7 @@
 //! Its memory comes from the system and goes back there. An allocator keeps what was freed, whatever its size, and has
 //! to write zeroes into all of it for the next table: then each node that is met takes 4 MiB.
 
-use std::ops::Deref;
+use std::ops::Index;
 use std::ptr::{self, NonNull};
 
 use deck_sync::{Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ pub struct Table<T> {
 
 // SAFETY: the table owns its entries, as a box does.
 unsafe impl<T: Send> Send for Table<T> {}
-// SAFETY: as above; all that is given out is `&[T]`.
+// SAFETY: as above; all that is given out is `&T`.
 unsafe impl<T: Sync> Sync for Table<T> {}
 
 impl<T> Table<T> {
@@ -53,13 +53,16 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Deref for Table<T> {
-    type Target = [T];
+impl<T> Index<usize> for Table<T> {
+    type Output = T;
 
-    fn deref(&self) -> &[T] {
-        // SAFETY: mapped with this size until drop, all zero at first, which is valid (caller of `zeroed`); a page is
-        // more than any `T` needs to be aligned.
-        unsafe { self.entries.as_ref() }
+    /// Of one entry alone a reference is made: for one of all Miri would look at each.
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        assert!(index < self.entries.len(), "entry {index} of {}", self.entries.len());
+        // SAFETY: inside; mapped until drop, all zero at first, which is valid (caller of `zeroed`); a page is more
+        // than any `T` needs to be aligned.
+        unsafe { self.entries.cast::<T>().add(index).as_ref() }
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use super::*;
-use crate::Region;
 use crate::buffer::BufferName;
 use crate::caches;
 use crate::huge::HugePages;
@@ -86,6 +85,7 @@ fn what_goes_back_to_the_system_can_be_had_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes")]
 fn buffers_of_all_sizes_together_rest_in_bounded_memory() {
     let rest = 2 << 20;
     let heap = heap(256 << 20, |options| options.rest = Rest::new(rest));
@@ -288,6 +288,7 @@ fn what_a_node_abandons_stays_held_whatever_it_lets_go_of_until_it_is_forgotten(
 #[cfg(not(miri))]
 mod near {
     use super::*;
+    use crate::Region;
     use crate::numa::tests::{described, this_machine};
 
     #[test]

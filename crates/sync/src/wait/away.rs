@@ -181,6 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "measures time")]
     fn a_look_away_is_made_of_pauses_and_of_rounds_where_those_are_too_long() {
         for away in [Away::Line, Away::Lines] {
             [true, false].into_iter().for_each(|is_first| look_away(away, is_first));

@@ -353,12 +353,14 @@ fn is_seen_awake(is_crowded: bool) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "measures time")]
 fn whoever_waits_for_about_as_long_each_time_is_awake_before_it_is_due() {
     // One that gets no core before its alarm sets none.
     assert!((0..1000).any(|_| is_seen_awake(false)));
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "measures time")]
 fn in_a_crowd_nobody_is_awake_before_it_is_due() {
     assert!(!is_seen_awake(true));
 }
