@@ -25,6 +25,9 @@ use crate::limits;
 const AT_A_TIME: usize = 16 << 20;
 /// Not among the constants that `libc` has for every C library.
 const MADV_COLLAPSE: libc::c_int = 25;
+/// A dump leaves out what was given back, but for pieces smaller than this part of the segment: each costs two of the
+/// 65,530 mappings that the kernel gives a process.
+const HOLES_MAX: usize = 8192;
 /// The unit in which a file's memory is counted.
 const BLOCK: usize = 512;
 /// Huge pages are made for so long in one allocation; the rest gets small pages then.
@@ -312,7 +315,7 @@ impl Segment {
     pub fn release(&self, offset: usize, bytes: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A failure only keeps memory that could have been given back.
-        if self.change(flags, offset, bytes).is_ok() {
+        if self.change(flags, offset, bytes).is_ok() && bytes >= self.bytes / HOLES_MAX {
             self.dump(Advice::LinuxDontDump, offset, bytes);
         }
         // The compiler takes it for a call that changes no memory, and would not read these bytes again.

@@ -105,6 +105,8 @@ fn a_dump_has_what_is_allocated_and_allocates_nothing() {
     assert_eq!(dumped_bytes("test-dump"), (3 << 20) + PAGE);
     mine.release(1 << 20, 1 << 20);
     assert_eq!(dumped_bytes("test-dump"), (2 << 20) + PAGE);
+    mine.release(2 << 20, PAGE);
+    assert_eq!(dumped_bytes("test-dump"), (2 << 20) + PAGE, "too small to be a mapping of its own");
     drop(theirs);
     let whole = Segment::create("test-dump-whole", 3 * PAGE).unwrap();
     whole.allocate(0, 3 * PAGE).unwrap();
