@@ -258,7 +258,8 @@ pub fn are_any(waits: &[Wait], others: &Others) -> bool {
     left.among.which.iter().any(|first| left.way_back(*first, |_, _| true).is_some())
 }
 
-/// The cycles: one for each wait that is in any, and none twice.
+/// The cycles: one for each wait that is in any, and none twice. Of those that are in one only because they wait for the
+/// same thing, one.
 pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let left = Left::of(waits, others);
     if left.among.which.is_empty() {
@@ -275,7 +276,10 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let firsts = || left.among.which.iter().copied();
     for (first, is_plain) in firsts().map(|first| (first, true)).chain(firsts().map(|first| (first, false))) {
         let component = left.components[first];
-        if told.contains(&first) || !is_plain && with_others.contains(&component) {
+        // One that waits for the same thing as another one is in the same trouble: once is enough.
+        let is_like =
+            |index: &usize| left.components[*index] == component && waits[*index].is_for_the_same_as(&waits[first]);
+        if told.contains(&first) || !is_plain && (with_others.contains(&component) || told.iter().any(is_like)) {
             continue;
         }
         let which = |from: &Wait, to: &Wait| !is_plain || is_plain_step(from, to);

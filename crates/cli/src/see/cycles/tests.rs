@@ -169,6 +169,11 @@ fn who_waits_for_the_same_semaphore_is_told_with_who_waits_for_them() {
     // One of the threads could post to the other one's.
     assert_eq!(ways(&[at(1, 64), at(2, 128)], &Others::default()), [[0, 1]]);
     assert_eq!(ways(&waits[..2], &Others::default()), [[0, 1]]);
+    // However many they are, and whoever waits for the end of one of them.
+    let ends = for_thing(Goal::Join, "", wait(0, 1, &[Whom::Thread(NodeId(0), 2)], false));
+    let waits = [ends, at(2, 64), at(3, 64), at(4, 64)];
+    assert_eq!(ways(&waits[1..], &Others::default()), [[0, 1]]);
+    assert_eq!(ways(&waits, &Others::default()), [[0, 1]]);
 }
 
 #[test]
