@@ -125,7 +125,7 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
 /* Makes this process a node of the job that it was started in: by `deck run`, or by DECK_JOB=name in the
    environment; alone, of a job of one node. `argc` and `argv` are those of main, or NULL; they are left as they are.
    Waits at most DECK_TIMEOUT to be let in; waits for no other node.
-   DECK_E_INVALID          this process is a node already, or a DECK_ variable of the environment makes no sense
+   DECK_E_INVALID          this process is a node already, another has its place, or a DECK_ variable makes no sense
    DECK_E_NOT_INITIALIZED  this process was forked from a node, or has no socket to the `deck run` that it was told of
    DECK_E_UNSUPPORTED      a manager that DECK cannot join started this process as one of several
    DECK_E_ACCESS           the job belongs to another user, or runs in another network namespace
