@@ -115,8 +115,8 @@ enum {
    DECK_LOG=error|warn|info|debug, which writes lines to stderr. `line` has no line end and is valid during the call only; `ctx`
    is passed through.
    Threads: `write` is called from any thread, also from several at once and from threads of the library, and may be under way
-   in another thread while this call returns: keep what `ctx` points to until the process ends. `write` must return soon, must
-   not throw, end its thread (as Python does once it finalizes: let atexit call deck_done), or call DECK. */
+   in another thread while this call returns: keep it, if a runtime made it, and what `ctx` points to until the process ends. It
+   must return soon, not throw, not end its thread (as Python does once it finalizes: call deck_done before), nor call DECK. */
 void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *ctx);
 
 
