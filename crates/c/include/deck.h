@@ -115,8 +115,8 @@ enum {
    DECK_LOG=error|warn|info|debug, which writes lines to stderr. `line` has no line end and is valid during the call only; `ctx`
    is passed through.
    Threads: `write` is called from any thread, also from several at once and from threads of the library, and may be under way
-   in another thread while this call returns: keep what `ctx` points to until the process ends. `write` must return soon, must
-   not throw, and must not call DECK. */
+   in another thread while this call returns: keep it, if a runtime made it, and what `ctx` points to until the process ends. It
+   must return soon, not throw, not end its thread (as Python does once it finalizes: call deck_done before), nor call DECK. */
 void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *ctx);
 
 
@@ -125,7 +125,7 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
 /* Makes this process a node of the job that it was started in: by `deck run`, or by DECK_JOB=name in the
    environment; alone, of a job of one node. `argc` and `argv` are those of main, or NULL; they are left as they are.
    Waits at most DECK_TIMEOUT to be let in; waits for no other node.
-   DECK_E_INVALID          this process is a node already, or a DECK_ variable of the environment makes no sense
+   DECK_E_INVALID          this process is a node already, another has its place, or a DECK_ variable makes no sense
    DECK_E_NOT_INITIALIZED  this process was forked from a node, or has no socket to the `deck run` that it was told of
    DECK_E_UNSUPPORTED      a manager that DECK cannot join started this process as one of several
    DECK_E_ACCESS           the job belongs to another user, or runs in another network namespace
@@ -357,10 +357,10 @@ int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
    DECK_E_INVALID  n is 0, boxes or which is NULL, or one of them is no mail box of this node */
 int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int timeout_ms);
 
-/* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is
-   there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds later (a
-   millisecond with more than 120 such mail boxes, some with thousands), by a thread that the first call starts (more, for so
-   many). It belongs to the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
+/* A descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is there now, or
+   left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds later (a millisecond with more
+   than 120 of them, some with thousands), by a thread that the first call starts (more, for so many). Costs posters nothing
+   unless asked for. Do not read from it or close it: deck_mbox_destroy does, so take it out of event loops first. Never waits.
    DECK_E_INVALID  b is a clone of another node's mail box; DECK_E_SYSTEM  no descriptor or thread is to be had */
 int deck_mbox_fd(deck_mbox_t *b);
 
@@ -406,9 +406,9 @@ int deck_mbox_destroy(deck_mbox_t *b);
  * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap; BYTE is
  *            unsigned, CHAR is C's char. MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost: the
- *            same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays as they
- *            are. Others may read a copy of a long one from then on, for which the first such end, also of a try, takes time
- *            and memory (100 MB: 50 ms). The same after DECK_E_NOMEM: this node has no memory for what it gives.
+ *            same call again with the same arrays goes on where it was, and until then all others are DECK_E_INVALID; leave
+ *            those arrays as they are. Others may read a copy of a long one from then on, for which the first such end, also of
+ *            a try, takes time and memory (100 MB: 50 ms). The same after DECK_E_NOMEM: no memory for what this node gives.
  * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
  *            later. What is left to do is to leave.
  * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on. DECK_E_TOO_LARGE: no

@@ -313,9 +313,10 @@ impl Mailbox {
     }
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.
-    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes: it
-    /// is that which makes the descriptor readable, some ten microseconds after something was posted to an empty mail
-    /// box. What is there when this is called, and what is left when something was retrieved, shows at once.
+    /// Owned by the mail box and closed with it: only to be watched, not read, and to be taken out of event loops
+    /// before the mail box goes. The first call starts a thread that watches mail boxes: it is that which makes the
+    /// descriptor readable, some ten microseconds after something was posted to an empty mail box. What is there when
+    /// this is called, and what is left when something was retrieved, shows at once.
     ///
     /// ```
     /// use std::os::fd::BorrowedFd;

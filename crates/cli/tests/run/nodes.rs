@@ -1,6 +1,7 @@
 //! `deck run` with real nodes. This test program is also the node: `deck run` starts it with [`AS_NODE`].
 
 use std::env;
+use std::io::Read;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -15,6 +16,26 @@ const PART: &str = "DECK_TEST_PART";
 const AS_NODE: &str = "--ignored --exact nodes::node --nocapture --quiet";
 /// More than any test takes.
 const LONG: Duration = Duration::from_secs(50);
+
+/// Makes this program run [`rival`] and nothing else.
+const AS_RIVAL: &str = "--ignored --exact nodes::rival --nocapture --quiet";
+/// How many come for one place.
+const RIVALS: usize = 4;
+
+/// One of several that come for one place: tells how that went, and stays until its input ends.
+#[test]
+#[ignore = "a process, which another test starts"]
+fn rival() {
+    if env::var(PART).is_err() {
+        return;
+    }
+    let node = Node::join();
+    match &node {
+        Ok(node) => println!("told: {}", node.number()),
+        Err(error) => println!("told: {error}"),
+    }
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
 
 /// A node, when it is started by [`nodes`].
 #[test]
@@ -108,6 +129,23 @@ fn tags_are_the_numbers_of_nodes_also_behind_a_shell_and_after_their_end() {
 #[test]
 fn nodes_know_the_name_of_their_job() {
     assert_eq!(told(&nodes("-n 1 --job weather-7", "name").text()), ["told: job weather-7", "told: the end"]);
+}
+
+#[test]
+fn of_processes_that_share_a_place_one_is_a_node_and_the_others_are_told_so() {
+    let program = env::current_exe().unwrap();
+    let rival = format!("'{}' {AS_RIVAL} <&3 &", program.display());
+    let text = format!("{PART}=rival exec {DECK} run -n 1 sh -c \"$0\"");
+    let mut job = Job::start(script(&text, &[&format!("exec 3<&0; {} wait", rival.repeat(RIVALS))]));
+    let stdin = job.stdin();
+    let lines = std::iter::repeat_with(|| job.line()).filter(|line| line.starts_with("told"));
+    let mut told: Vec<String> = lines.take(RIVALS).collect();
+    told.sort_unstable();
+    let (node, others) = told.split_last().unwrap();
+    assert_eq!(node, "told: node 0", "{others:?}");
+    assert!(others.iter().all(|told| told.contains("taken by another process")), "{others:?}");
+    drop(stdin);
+    assert_eq!(job.ended().code, 0);
 }
 
 #[test]
