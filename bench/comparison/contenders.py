@@ -24,7 +24,7 @@ def contenders(records: list[Record], experiment: Experiment, points: tuple[int,
         return list(experiment.peers)
     near = set()
     for claim, at in judged:
-        strengths = {peer: found for peer in claim.peers if (found := _strengths(records, claim, at, peer))}
+        strengths = _strengths(records, claim, at)
         best = max((median(found) for found in strengths.values()), default=0)
         near |= {peer for peer, found in strengths.items() if max(found) * REACH >= best}
     return [peer for peer in experiment.peers if peer in near]
@@ -32,11 +32,14 @@ def contenders(records: list[Record], experiment: Experiment, points: tuple[int,
 
 def best_of(records: list[Record], claim: Versus, at: int) -> str | None:
     """The peer that is best against DECK: the one against which DECK's median ratio is worst."""
-    strengths = {peer: found for peer in claim.peers if (found := _strengths(records, claim, at, peer))}
+    strengths = _strengths(records, claim, at)
     return max(strengths, key=lambda peer: median(strengths[peer]), default=None)
 
 
-def _strengths(records: list[Record], claim: Versus, at: int, peer: str) -> list[float]:
-    """How many times as good as DECK the peer was, each time that both ran."""
-    found = compared(records, claim, at, peer)
-    return [one.ratio if claim.is_lower_better else one.theirs / max(one.ours, 1e-9) for one in found]
+def _strengths(records: list[Record], claim: Versus, at: int) -> dict[str, list[float]]:
+    """How many times as good as DECK each peer was that ran, each time that both did."""
+    pairs = {peer: found for peer in claim.peers if (found := compared(records, claim, at, peer))}
+    return {
+        peer: [one.ratio if claim.is_lower_better else one.theirs / max(one.ours, 1e-9) for one in found]
+        for peer, found in pairs.items()
+    }

@@ -4,11 +4,11 @@ What is there is not made again. What cannot be had is left out, and the reason 
 """
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -213,8 +213,6 @@ def deck_in_c() -> Path:
 def versions() -> dict[str, str]:
     """What was installed, for the report."""
     found = {name: " ".join(packages) for name, packages in WHEELS.items()}
-    lock = (SOURCES / "rust/Cargo.toml").read_text()
-    for name in ("iceoryx2", "zmq", "crossbeam-channel", "kanal", "flume"):
-        line = next(line for line in lock.splitlines() if line.startswith(f"{name} ="))
-        found[name] = json.loads(line.split("=", 1)[1].strip()).lstrip("=")
-    return found
+    crates = tomllib.loads((SOURCES / "rust/Cargo.toml").read_text())["dependencies"]
+    peers = ("iceoryx2", "zmq", "crossbeam-channel", "kanal", "flume")
+    return found | {name: crates[name].removeprefix("=") for name in peers}

@@ -86,8 +86,8 @@ def _itself(records: list[Record], claim: Itself) -> Judgement | None:
 
 def _middle(of_round: list[Compared]) -> Compared:
     """The one that stands for its round, whose runs saw the same machine: the middle one of the steady, if there are any."""
-    among = sorted((one for one in of_round if one.is_steady), key=lambda one: one.ratio) or sorted(of_round, key=lambda one: one.ratio)
-    return among[len(among) // 2]
+    among = [one for one in of_round if one.is_steady] or of_round
+    return sorted(among, key=lambda one: one.ratio)[len(among) // 2]
 
 
 def _furthest_apart(records: list[Record], claim: Itself) -> Itself:

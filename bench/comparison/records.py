@@ -39,7 +39,6 @@ class Record:
         """One figure."""
         return next((figure.value for figure in self.figures if (figure.what, figure.at) == (what, at)), None)
 
-
     @property
     def probes(self) -> list[float]:
         return [probe for probe in (self.before, self.after) if probe]

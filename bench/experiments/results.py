@@ -32,10 +32,8 @@ class Results:
         """Raises Wrong, with a sentence, unless the run has come to what it should have."""
         try:
             found = self._outcome.read(files)
-        except OSError as error:
+        except (OSError, Wrong) as error:
             raise Wrong(f"{participant} at {point}: {error}") from error
-        except Wrong as wrong:
-            raise Wrong(f"{participant} at {point}: {wrong}") from wrong
         if point not in self._wanted:
             made = self._outcome.wanted
             self._wanted[point] = made(point) if made else (f"the first run, that of {participant}", found)

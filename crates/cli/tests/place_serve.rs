@@ -17,9 +17,13 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Server {
+        Server::start_reading(Stdio::null(), arguments)
+    }
+
+    fn start_reading(input: impl Into<Stdio>, arguments: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
         command.args(["place", "serve", "--port", "0"]).args(arguments).current_dir(examples());
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = command.stdin(input).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.split('/').next());
@@ -56,6 +60,16 @@ fn the_page_its_engine_and_the_model_come_from_one_binary() {
     assert!(engine.starts_with("HTTP/1.1 200") && engine.contains("application/wasm"), "{}", &engine[..200]);
     let model = std::fs::read_to_string(examples().join("scheduler.json")).unwrap();
     assert!(server.get("/model.json").ends_with(&model));
+}
+
+#[test]
+fn a_model_that_comes_through_a_pipe_is_served_whole() {
+    let model = std::fs::read_to_string(examples().join("scheduler.json")).unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(model.as_bytes()).unwrap();
+    drop(writer);
+    let answer = Server::start_reading(reader, &["/dev/stdin"]).get("/model.json");
+    assert!(answer.ends_with(&model), "{answer}");
 }
 
 #[test]

@@ -42,12 +42,12 @@ pub struct JobSight {
 impl JobSight {
     /// The node with this number.
     pub fn node(&self, number: NodeId) -> Option<&NodeSight> {
-        self.nodes.iter().find(|node| node.number == number)
+        self.nodes.binary_search_by_key(&number, |node| node.number).ok().map(|at| &self.nodes[at])
     }
 
     /// True if the node with this number is in the job, as far as can be seen.
     pub fn has(&self, number: NodeId) -> bool {
-        self.node(number).is_some_and(|node| matches!(node.state, NodeState::Live | NodeState::Frozen))
+        self.node(number).is_some_and(NodeSight::is_in_the_job)
     }
 
     /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any
@@ -134,6 +134,11 @@ impl ThreadSight {
 }
 
 impl NodeSight {
+    /// True if it is in the job, as far as can be seen.
+    pub fn is_in_the_job(&self) -> bool {
+        matches!(self.state, NodeState::Live | NodeState::Frozen)
+    }
+
     /// True if it is in the job, and nothing is seen of what it does: its process is of another process namespace, has
     /// become another user, is of another version of DECK, or is only just joining.
     pub fn is_out_of_sight(&self) -> bool {

@@ -26,9 +26,14 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub fn expect_nothing_made_elsewhere(application: &mut Command, has_come: impl Fn(&Node) -> bool) {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("deck-elsewhere-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
+    let mark = job.clone();
+    let _watchdog = Watchdog::start(LIMIT, repeat(Chance::seed()), move || kill_orphans(&mark));
     let other = Node::join_by(Door::Named(job.clone())).expect("a job");
-    let lost = application.env("DECK_JOB", &job).stderr(Stdio::piped()).spawn().expect("it starts");
+    application.env("DECK_JOB", &job).env(JOB_MARK, &job).stderr(Stdio::piped());
+    let mut lost = application.spawn().expect("it starts");
     while !has_come(&other) {
+        let ended = lost.try_wait().expect("it was started");
+        assert_eq!(ended, None, "it has not come");
         std::thread::yield_now();
     }
     other.leave().expect("it leaves in order");
@@ -184,4 +189,15 @@ pub fn wait_by_the_page(address: &str, milliseconds: u64) {
     let clock = |page: &Page| page.head["milliseconds"].as_u64().expect("a number");
     let until = clock(&page(address)) + milliseconds;
     wait_for(address, |page| clock(page) >= until);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "it has not come")]
+    fn an_application_that_ends_before_it_has_come_is_not_waited_for() {
+        expect_nothing_made_elsewhere(&mut Command::new("false"), |_| false);
+    }
 }

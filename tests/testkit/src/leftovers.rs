@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::calls::SOON;
 
 /// The variable by which processes of a job are recognized, those that its nodes started included.
 pub const JOB_MARK: &str = "DECK_TEST_JOB";
@@ -40,9 +42,10 @@ impl Before {
         let ours = sockets.lines().filter(|line| line.contains(mark));
         found.extend(ours.map(|line| format!("a socket with a name: {line}")));
         // Those that were killed a moment ago may still be on their way out.
-        let until = Instant::now() + Duration::from_secs(2);
+        let until = Instant::now() + SOON;
         let mut running = processes(mark);
         while !running.is_empty() && Instant::now() < until {
+            std::thread::yield_now();
             running = processes(mark);
         }
         found.extend(running.into_iter().map(|process| format!("a process: {process}")));

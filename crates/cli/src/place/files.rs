@@ -9,11 +9,19 @@ use serde_json::Value;
 
 /// A model file.
 pub fn model(path: &Path) -> Result<Model, String> {
+    Ok(model_with_text(path)?.0)
+}
+
+/// A model file, and its text: a pipe can be read once.
+pub fn model_with_text(path: &Path) -> Result<(Model, String), String> {
     let text = text(path)?;
-    Model::from_json(&text).map_err(|error| {
-        let hint = if is_placement(&text) { " (this is a placement; a model is wanted here)" } else { "" };
-        format!("{}: {error}{hint}", path.display())
-    })
+    match Model::from_json(&text) {
+        Ok(model) => Ok((model, text)),
+        Err(error) => {
+            let hint = if is_placement(&text) { " (this is a placement; a model is wanted here)" } else { "" };
+            Err(format!("{}: {error}{hint}", path.display()))
+        }
+    }
 }
 
 /// A placement file of a model.

@@ -18,11 +18,8 @@ pub fn run(port: u16, model: Option<&Path>) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let text = match model {
-        // A file that the page would refuse is better refused here.
-        Some(path) => files::model(path).and_then(|_| files::text(path)).map(Some)?,
-        None => None,
-    };
+    // A file that the page would refuse is better refused here.
+    let text = model.map(files::model_with_text).transpose()?.map(|(_, text)| text);
     let server = Server::bind(port, text).map_err(|error| {
         let remedy = if port == 0 { "" } else { "; use --port 0 to take a free one" };
         format!("port {port} of 127.0.0.1 cannot be listened on: {error}{remedy}")

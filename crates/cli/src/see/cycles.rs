@@ -6,7 +6,9 @@
 //! systems*). What is left and comes back to itself is a cycle. A thread that sleeps outside of DECK may do anything
 //! when it wakes: it does not end a wait here, and is told beside the cycle.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 
 use deck::{NodeId, NodeState};
 use deck_peers::observe::{Goal, JobSight};
@@ -103,20 +105,18 @@ impl Others {
             return true;
         }
         match whom {
-            Whom::Node(node) | Whom::Owner(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
-            Whom::Thread(node, thread) => self.running.contains(&(node, thread)),
             Whom::Runner(node) | Whom::Control(node) => !self.frozen.contains(&node),
+            whom => self.running.range(whom.threads()).next().is_some(),
         }
     }
 
     /// Threads that `whom` means and that sleep outside of DECK.
     fn asleep(&self, whom: Whom) -> Vec<(NodeId, u32)> {
-        let of_node = |node: NodeId| self.asleep.get(&node).into_iter().flatten().map(move |thread| (node, *thread));
-        match whom {
-            Whom::Node(node) | Whom::Owner(node) => of_node(node).collect(),
-            Whom::Thread(node, thread) => of_node(node).filter(|(_, asleep)| *asleep == thread).collect(),
-            Whom::Runner(_) | Whom::Control(_) => vec![],
+        if let Whom::Runner(_) | Whom::Control(_) = whom {
+            return vec![];
         }
+        let of_node = self.asleep.get(&whom.node()).into_iter().flatten().map(|thread| (whom.node(), *thread));
+        of_node.filter(|thread| whom.threads().contains(thread)).collect()
     }
 }
 
@@ -130,6 +130,12 @@ fn helps(wait: &Wait, whom: Whom, from: &Wait) -> bool {
         Whom::Thread(..) => true,
         Whom::Runner(_) | Whom::Control(_) => false,
     }
+}
+
+/// Who could end a wait of a cycle: two threads that retrieve from a mail box of their node do not wait for one another
+/// because each could post to it.
+fn on_in_a_cycle(wait: &Wait) -> impl Iterator<Item = Whom> {
+    wait.on.iter().copied().filter(|whom| !matches!(whom, Whom::Owner(_)))
 }
 
 /// Whether a step from one wait to another tells more than that they are in the same trouble: `to` is not for the same
@@ -153,12 +159,9 @@ impl<'a> Among<'a> {
 
     /// Those of the threads that `whom` means, seen from `from`.
     fn of(&self, whom: Whom, from: &Wait) -> impl Iterator<Item = usize> {
-        let (first, last) = match whom {
-            Whom::Thread(node, thread) => ((node, thread), (node, thread)),
-            whom => ((whom.node(), 0), (whom.node(), u32::MAX)),
-        };
-        let begin = self.waits.partition_point(|wait| wait.whose() < first);
-        let end = self.waits.partition_point(|wait| wait.whose() <= last);
+        let threads = whom.threads();
+        let begin = self.waits.partition_point(|wait| wait.whose() < *threads.start());
+        let end = self.waits.partition_point(|wait| wait.whose() <= *threads.end());
         self.which.range(begin..end).copied().filter(move |index| helps(&self.waits[*index], whom, from))
     }
 
@@ -168,12 +171,17 @@ impl<'a> Among<'a> {
         from.on.iter().flat_map(move |whom| self.of(*whom, from))
     }
 
-    /// The same for a cycle: two threads that retrieve from a mail box of their node do not wait for one another
-    /// because each could post to it.
+    /// The same for a cycle.
     fn next_in_a_cycle(&self, from: usize) -> impl Iterator<Item = usize> {
         let from = &self.waits[from];
-        let others = from.on.iter().filter(|whom| !matches!(whom, Whom::Owner(_)));
-        others.flat_map(move |whom| self.of(*whom, from))
+        on_in_a_cycle(from).flat_map(move |whom| self.of(whom, from))
+    }
+
+    /// Whether `to` is one of those.
+    fn leads_to(&self, from: usize, to: usize) -> bool {
+        let (from, wait) = (&self.waits[from], &self.waits[to]);
+        let is_meant = |whom: Whom| whom.threads().contains(&wait.whose()) && helps(wait, whom, from);
+        self.which.contains(&to) && on_in_a_cycle(from).any(is_meant)
     }
 }
 
@@ -216,39 +224,48 @@ impl<'a> Left<'a> {
     fn way_back(&self, first: usize, which: impl Fn(&Wait, &Wait) -> bool) -> Option<Vec<usize>> {
         let waits = self.among.waits;
         let comes_back = |to: &usize| self.components[*to] == self.components[first];
+        let is_last = |at: usize| self.among.leads_to(at, first) && which(&waits[at], &waits[first]);
         let mut before: BTreeMap<usize, usize> = BTreeMap::new();
         let mut queue = VecDeque::from([first]);
-        while let Some(at) = queue.pop_front() {
+        let mut last = is_last(first).then_some(first);
+        while last.is_none() {
+            let at = queue.pop_front()?;
             let next = self.among.next_in_a_cycle(at).filter(comes_back);
             for to in next.filter(|to| which(&waits[at], &waits[*to])) {
-                if to == first {
-                    let mut way = vec![at];
-                    while way.last() != Some(&first) {
-                        way.push(before[way.last().expect("it has an end")]);
-                    }
-                    way.reverse();
-                    return Some(way);
-                }
-                before.entry(to).or_insert_with(|| {
+                if let Entry::Vacant(unseen) = before.entry(to) {
+                    unseen.insert(at);
                     queue.push_back(to);
-                    at
-                });
+                    // Not when its turn comes: where all wait for all, all others would be in the queue by then.
+                    if is_last(to) {
+                        last = Some(to);
+                        break;
+                    }
+                }
             }
         }
-        None
+        let mut way: Vec<usize> = last.into_iter().collect();
+        while way.last() != Some(&first) {
+            way.push(before[way.last().expect("it has an end")]);
+        }
+        way.reverse();
+        Some(way)
     }
 
     /// Threads that sleep outside of DECK and are meant by wait `first`, or by waits that it depends on in turn; and
     /// whether a guest could end one of these.
     fn bystanders(&self, others: &Others, first: usize) -> (Vec<(NodeId, u32)>, bool) {
-        let mut reached: BTreeSet<usize> = BTreeSet::from([first]);
-        let mut open = vec![first];
-        while let Some(at) = open.pop() {
-            open.extend(self.among.next(at).filter(|to| reached.insert(*to)));
+        let mut reached = vec![first];
+        let mut is_reached = vec![false; self.among.waits.len()];
+        is_reached[first] = true;
+        let mut open = 0;
+        while let Some(&at) = reached.get(open) {
+            open += 1;
+            reached.extend(self.among.next(at).filter(|to| !mem::replace(&mut is_reached[*to], true)));
         }
-        let on: BTreeSet<Whom> = reached.iter().flat_map(|index| &self.among.waits[*index].on).copied().collect();
+        let waits = || reached.iter().map(|index| &self.among.waits[*index]);
+        let on: BTreeSet<Whom> = waits().flat_map(|wait| &wait.on).copied().collect();
         let asleep: BTreeSet<_> = on.into_iter().flat_map(|whom| others.asleep(whom)).collect();
-        (asleep.into_iter().collect(), reached.iter().any(|index| self.among.waits[*index].on_guests))
+        (asleep.into_iter().collect(), waits().any(|wait| wait.on_guests))
     }
 }
 

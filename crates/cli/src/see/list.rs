@@ -16,12 +16,16 @@ use crate::result::counted;
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// One line for a job.
-pub fn line(job: &JobSight) -> (String, Value) {
-    let text = match left_behind(job) {
+pub fn line(job: &JobSight) -> String {
+    match left_behind(job) {
         Some(why) => format!("{}: {why}\n", called(job)),
         None => format!("{}: {}, {}\n", called(job), counted(live(job), "node", "nodes"), processes(job)),
-    };
-    (text, json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) }))
+    }
+}
+
+/// The same in JSON.
+pub fn line_value(job: &JobSight) -> Value {
+    json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) })
 }
 
 /// Why there is a job whose nodes are all gone.
@@ -100,48 +104,119 @@ struct Ring {
     per_second: f64,
 }
 
-/// Everything that is in a job. In words, nodes that are gone are summed up if there are many, unless `all` are wanted.
-pub fn job(job: &JobSight, all: bool) -> (String, Value) {
-    let mailboxes = mailboxes(job);
-    let groups = groups(job);
-    let objects = objects(job);
-    let value = json!({
-        "job": job.table.job(),
-        "processes": job.processes,
-        "nodes": nodes(job),
-        "mailboxes": mailboxes.iter().map(|mailbox| json!({
-            "name": (!mailbox.told.name.is_empty()).then_some(&mailbox.told.name),
-            "node": mailbox.id.owner.0,
-            "messages_per_node": mailbox.told.facts[1],
-            "bytes_per_node": mailbox.told.facts[2],
-            "filled": mailbox.filled(),
-            "per_second": mailbox.per_second(),
-            "from": mailbox.rings.iter().map(|ring| json!({
-                "node": ring.from.0,
-                "filled": ring.sight.filled(),
-                "on_baton": ring.sight.on_baton,
-                "messages": ring.sight.messages,
-                "slots_filled": ring.sight.slots_filled,
-                "slots": ring.sight.slots,
-                "per_second": ring.per_second,
+/// Everything that is in a job.
+pub struct Content<'a> {
+    job: &'a JobSight,
+    mailboxes: Vec<Mailbox<'a>>,
+    groups: Vec<(String, Vec<observe::MemberSight>)>,
+    objects: Vec<Thing>,
+}
+
+impl Content<'_> {
+    /// Looks; where there are mail boxes with rings, for [`INTERVAL`].
+    pub fn of(job: &JobSight) -> Content<'_> {
+        Content { job, mailboxes: mailboxes(job), groups: groups(job), objects: objects(job) }
+    }
+
+    /// In words. Nodes that are gone are summed up if there are many, unless `all` are wanted.
+    pub fn text(&self, all: bool) -> String {
+        let mut text = String::new();
+        // A string takes everything.
+        let _ = self.write(&mut text, all);
+        text
+    }
+
+    /// In JSON.
+    pub fn value(&self) -> Value {
+        json!({
+            "job": self.job.table.job(),
+            "processes": self.job.processes,
+            "nodes": nodes(self.job),
+            "mailboxes": self.mailboxes.iter().map(|mailbox| json!({
+                "name": (!mailbox.told.name.is_empty()).then_some(&mailbox.told.name),
+                "node": mailbox.id.owner.0,
+                "messages_per_node": mailbox.told.facts[1],
+                "bytes_per_node": mailbox.told.facts[2],
+                "filled": mailbox.filled(),
+                "per_second": mailbox.per_second(),
+                "from": mailbox.rings.iter().map(|ring| json!({
+                    "node": ring.from.0,
+                    "filled": ring.sight.filled(),
+                    "on_baton": ring.sight.on_baton,
+                    "messages": ring.sight.messages,
+                    "slots_filled": ring.sight.slots_filled,
+                    "slots": ring.sight.slots,
+                    "per_second": ring.per_second,
+                })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "groups": groups.iter().map(|(name, members)| json!({
-            "name": name,
-            "members": members.iter().map(|member| json!({
-                "index": member.index,
-                "node": member.node.map(|node| node.0),
-                "left": member.has_left,
+            "groups": self.groups.iter().map(|(name, members)| json!({
+                "name": name,
+                "members": members.iter().map(|member| json!({
+                    "index": member.index,
+                    "node": member.node.map(|node| node.0),
+                    "left": member.has_left,
+                })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "segments": objects.iter().filter_map(|thing| Some((thing, thing.segment?))).map(|(thing, (home, bytes))| json!({
-            "name": thing.name, "home": home.0, "bytes": bytes, "nodes": numbers(&thing.nodes),
-        })).collect::<Vec<_>>(),
-        "things": objects.iter().map(|thing| json!({
-            "kind": thing.kind.word(), "name": thing.name, "nodes": numbers(&thing.nodes), "state": thing.state,
-        })).collect::<Vec<_>>(),
-    });
-    (text(job, all, &mailboxes, &groups, &objects).unwrap_or_default(), value)
+            "segments": self.objects.iter().filter_map(|thing| Some((thing, thing.segment?))).map(|(thing, (home, bytes))| json!({
+                "name": thing.name, "home": home.0, "bytes": bytes, "nodes": numbers(&thing.nodes),
+            })).collect::<Vec<_>>(),
+            "things": self.objects.iter().map(|thing| json!({
+                "kind": thing.kind.word(), "name": thing.name, "nodes": numbers(&thing.nodes), "state": thing.state,
+            })).collect::<Vec<_>>(),
+        })
+    }
+
+    fn write(&self, text: &mut String, all: bool) -> std::fmt::Result {
+        let job = self.job;
+        writeln!(text, "{}", called(job))?;
+        if job.nodes.is_empty() {
+            writeln!(text, "  no node has joined yet; {}", processes(job))?;
+        }
+        let gone = gone(job.nodes.iter().map(|node| node.state)).filter(|_| !all);
+        for node in job.nodes.iter().filter(|node| gone.is_none() || node.is_in_the_job()) {
+            let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
+            let memory = node.memory().map_or(String::new(), |(facts, bytes)| format!(", {}", memory(facts, bytes)));
+            let unseen = if node.is_out_of_sight() { format!(": {OUT_OF_SIGHT}") } else { String::new() };
+            writeln!(text, "  {}{process}: {}{memory}{unseen}", node.number, state_word(node.state))?;
+        }
+        if let Some(gone) = gone {
+            writeln!(text, "  {gone}")?;
+        }
+        if let Some(why) = left_behind(job) {
+            writeln!(text, "  {why}")?;
+        }
+        for mailbox in &self.mailboxes {
+            let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
+            let holds = counted(mailbox.filled() as usize, "message", "messages");
+            writeln!(text, "  mail box {name} of {}: {holds}, {:.0} a second", mailbox.id.owner, mailbox.per_second())?;
+            for ring in &mailbox.rings {
+                let Ring { from, sight, per_second } = ring;
+                let observe::RingSight { slots_filled, slots, on_baton, .. } = *sight;
+                let holds = counted(sight.filled() as usize, "message", "messages");
+                let beside = if on_baton == 0 { "" } else { " and on a baton" };
+                writeln!(
+                    text,
+                    "    from {from}: {holds} in {slots_filled} of {slots} slots{beside}, {per_second:.0} a second"
+                )?;
+            }
+        }
+        for (name, members) in &self.groups {
+            let member = |member: &observe::MemberSight| match member.node {
+                Some(node) if !member.has_left && job.has(node) => format!("{}: {node}", member.index),
+                Some(node) if !member.has_left => format!("{}: {node} (gone)", member.index),
+                Some(_) => format!("{}: left", member.index),
+                None => format!("{}: not yet", member.index),
+            };
+            let members: Vec<_> = members.iter().map(member).collect();
+            writeln!(text, "  group {}: {}", quoted(name), members.join(", "))?;
+        }
+        for Thing { kind, name, nodes, state, .. } in &self.objects {
+            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+            let state = if state.is_empty() { String::new() } else { format!(" {state},") };
+            writeln!(text, "  {} {}:{state} open in {}", kind.word(), quoted(name), nodes.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
@@ -255,64 +330,6 @@ fn gone(nodes: impl Iterator<Item = NodeState>) -> Option<String> {
         }
     };
     Some(format!("{sum} {ALL}"))
-}
-
-fn text(
-    job: &JobSight,
-    all: bool,
-    mailboxes: &[Mailbox<'_>],
-    groups: &[(String, Vec<observe::MemberSight>)],
-    objects: &[Thing],
-) -> Result<String, std::fmt::Error> {
-    let mut text = String::new();
-    writeln!(text, "{}", called(job))?;
-    if job.nodes.is_empty() {
-        writeln!(text, "  no node has joined yet; {}", processes(job))?;
-    }
-    let gone = gone(job.nodes.iter().map(|node| node.state)).filter(|_| !all);
-    for node in job.nodes.iter().filter(|node| gone.is_none() || job.has(node.number)) {
-        let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
-        let memory = node.memory().map_or(String::new(), |(facts, bytes)| format!(", {}", memory(facts, bytes)));
-        let unseen = if node.is_out_of_sight() { format!(": {OUT_OF_SIGHT}") } else { String::new() };
-        writeln!(text, "  {}{process}: {}{memory}{unseen}", node.number, state_word(node.state))?;
-    }
-    if let Some(gone) = gone {
-        writeln!(text, "  {gone}")?;
-    }
-    if let Some(why) = left_behind(job) {
-        writeln!(text, "  {why}")?;
-    }
-    for mailbox in mailboxes {
-        let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
-        let holds = counted(mailbox.filled() as usize, "message", "messages");
-        writeln!(text, "  mail box {name} of {}: {holds}, {:.0} a second", mailbox.id.owner, mailbox.per_second())?;
-        for ring in &mailbox.rings {
-            let Ring { from, sight, per_second } = ring;
-            let observe::RingSight { slots_filled, slots, on_baton, .. } = *sight;
-            let holds = counted(sight.filled() as usize, "message", "messages");
-            let beside = if on_baton == 0 { "" } else { " and on a baton" };
-            writeln!(
-                text,
-                "    from {from}: {holds} in {slots_filled} of {slots} slots{beside}, {per_second:.0} a second"
-            )?;
-        }
-    }
-    for (name, members) in groups {
-        let member = |member: &observe::MemberSight| match member.node {
-            Some(node) if !member.has_left && job.has(node) => format!("{}: {node}", member.index),
-            Some(node) if !member.has_left => format!("{}: {node} (gone)", member.index),
-            Some(_) => format!("{}: left", member.index),
-            None => format!("{}: not yet", member.index),
-        };
-        let members: Vec<_> = members.iter().map(member).collect();
-        writeln!(text, "  group {}: {}", quoted(name), members.join(", "))?;
-    }
-    for Thing { kind, name, nodes, state, .. } in objects {
-        let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
-        let state = if state.is_empty() { String::new() } else { format!(" {state},") };
-        writeln!(text, "  {} {}:{state} open in {}", kind.word(), quoted(name), nodes.join(", "))?;
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

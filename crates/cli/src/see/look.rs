@@ -41,7 +41,10 @@ impl Look {
 
 /// These waits; those that are not the same later, or whose threads run by then, may end by themselves.
 fn lasting(waits: &[Wait], later: &[Wait]) -> Vec<Wait> {
-    let lasts = |wait: &Wait| later.iter().any(|other| wait.is_same(other) && !other.is_passing && !other.runs);
+    let lasts = |wait: &Wait| {
+        let at = later.binary_search_by_key(&wait.whose(), Wait::whose);
+        at.is_ok_and(|at| wait.is_same(&later[at]) && !later[at].is_passing && !later[at].runs)
+    };
     waits.iter().map(|wait| Wait { is_passing: wait.is_passing || !lasts(wait), ..wait.clone() }).collect()
 }
 

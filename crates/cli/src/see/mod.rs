@@ -15,6 +15,8 @@ use deck_peers::observe::{self, JobSight};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
+use self::list::Content;
+use self::report::Report;
 use crate::result;
 
 /// Which of the two.
@@ -72,15 +74,22 @@ fn show(options: &Options) -> deck::Result<String> {
         let error = Error::new(ErrorKind::NotFound, format!("you have no job {wanted:?} on this host"));
         return Err(error.with_remedy("`deck ls` shows those that there are"));
     }
-    let told = jobs.into_iter().map(|job| match options.what {
-        What::Waits => report::job(job, options.all),
-        What::List if wanted.is_some() => Ok(list::job(&job, options.all)),
-        What::List => Ok(list::line(&job)),
-    });
-    let (texts, values): (Vec<String>, Vec<Value>) = told.collect::<deck::Result<Vec<_>>>()?.into_iter().unzip();
+    let jobs = jobs.into_iter();
     if options.json {
+        let values = jobs.map(|job| match options.what {
+            What::Waits => Ok(Report::of(job)?.value()),
+            What::List if wanted.is_some() => Ok(Content::of(&job).value()),
+            What::List => Ok(list::line_value(&job)),
+        });
+        let values: Vec<Value> = values.collect::<deck::Result<_>>()?;
         return Ok(format!("{}\n", json!({ "version": deck::VERSION, "jobs": values })));
     }
+    let texts = jobs.map(|job| match options.what {
+        What::Waits => Ok(Report::of(job)?.text(options.all)),
+        What::List if wanted.is_some() => Ok(Content::of(&job).text(options.all)),
+        What::List => Ok(list::line(&job)),
+    });
+    let texts: Vec<String> = texts.collect::<deck::Result<_>>()?;
     if texts.is_empty() {
         return Ok("you have no jobs on this host\n".to_owned());
     }
@@ -89,7 +98,7 @@ fn show(options: &Options) -> deck::Result<String> {
 
 /// How many nodes are in it.
 fn live(job: &JobSight) -> usize {
-    job.nodes.iter().filter(|node| job.has(node.number)).count()
+    job.nodes.iter().filter(|node| node.is_in_the_job()).count()
 }
 
 /// Whether nodes have joined it, and all of them are gone.

@@ -12,32 +12,49 @@ use super::waits::{Absent, Wait, Whom, whereabouts};
 use super::{ALL, OUT_OF_SIGHT, SHOWN, called, live, quoted, state_word};
 use crate::result::counted;
 
-/// The report of a job, in words (of `all`, or of a few of those that are alike) and in JSON.
-///
-/// # Errors
-/// If it cannot be looked at once more, as would be needed.
-pub fn job(job: JobSight, all: bool) -> deck::Result<(String, Value)> {
-    let (Look { job, waits, .. }, cycles) = look::until_sure(job)?;
-    let job = &job;
-    let shown = if all { usize::MAX } else { SHOWN };
-    let text = text(job, &waits, &cycles, shown).unwrap_or_default();
-    let value = json!({
-        "job": job.table.job(),
-        "processes": job.processes,
-        "nodes": job.nodes.iter().map(|node| json!({
-            "node": node.number.0,
-            "state": state_word(node.state),
-            "process": node.process,
-            "untold": node.untold,
-        })).collect::<Vec<_>>(),
-        "waits": waits.iter().map(|wait| wait_value(job, &waits, wait)).collect::<Vec<_>>(),
-        "cycles": cycles.iter().map(|cycle| json!({
-            "waits": cycle.waits,
-            "unless_guests": cycle.on_guests,
-            "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-    });
-    Ok((text, value))
+/// What is told of a job.
+pub struct Report {
+    job: JobSight,
+    waits: Vec<Wait>,
+    cycles: Vec<Cycle>,
+}
+
+impl Report {
+    /// Looks at the job for as long as it takes to be sure.
+    ///
+    /// # Errors
+    /// If it cannot be looked at once more, as would be needed.
+    pub fn of(job: JobSight) -> deck::Result<Report> {
+        let (Look { job, waits, .. }, cycles) = look::until_sure(job)?;
+        Ok(Report { job, waits, cycles })
+    }
+
+    /// In words: of `all`, or of a few of those that are alike.
+    pub fn text(&self, all: bool) -> String {
+        let shown = if all { usize::MAX } else { SHOWN };
+        text(&self.job, &self.waits, &self.cycles, shown).unwrap_or_default()
+    }
+
+    /// In JSON.
+    pub fn value(&self) -> Value {
+        let Report { job, waits, cycles } = self;
+        json!({
+            "job": job.table.job(),
+            "processes": job.processes,
+            "nodes": job.nodes.iter().map(|node| json!({
+                "node": node.number.0,
+                "state": state_word(node.state),
+                "process": node.process,
+                "untold": node.untold,
+            })).collect::<Vec<_>>(),
+            "waits": waits.iter().map(|wait| wait_value(job, waits, wait)).collect::<Vec<_>>(),
+            "cycles": cycles.iter().map(|cycle| json!({
+                "waits": cycle.waits,
+                "unless_guests": cycle.on_guests,
+                "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        })
+    }
 }
 
 fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {

@@ -1,6 +1,7 @@
 //! Which thread waits for what, and who could end it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use deck::group::Kind;
 use deck::observe;
@@ -32,6 +33,14 @@ impl Whom {
         match self {
             Whom::Node(node) | Whom::Owner(node) | Whom::Runner(node) | Whom::Control(node) => node,
             Whom::Thread(node, _) => node,
+        }
+    }
+
+    /// Its threads, by node and number: those that it may mean.
+    pub fn threads(self) -> RangeInclusive<(NodeId, u32)> {
+        match self {
+            Whom::Thread(node, thread) => (node, thread)..=(node, thread),
+            other => (other.node(), 0)..=(other.node(), u32::MAX),
         }
     }
 }

@@ -1,27 +1,37 @@
 //! A running `deck` command, under a watchdog.
 
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tempfile::TempDir;
 
 /// The command under test.
 pub const DECK: &str = env!("CARGO_BIN_EXE_deck");
 
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// A fresh folder for one test.
-pub fn folder(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+/// A fresh folder for one test, which goes with it.
+pub struct Folder(TempDir);
+
+pub fn folder(name: &str) -> Folder {
+    let all = env!("CARGO_TARGET_TMPDIR");
+    Folder(tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(all).unwrap())
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
 }
 
 /// `sh -c text` with arguments from `$0` on.

@@ -284,7 +284,8 @@ fn both_streams_into_one_pipe_stay_lines_too() {
 
 #[test]
 fn bytes_pass_through_unchanged() {
-    let file = folder("bytes").join("bytes");
+    let folder = folder("bytes");
+    let file = folder.join("bytes");
     // No end of line at the end, and a stretch that is longer than any line.
     let mut bytes: Vec<u8> = (0..200_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     bytes.extend(vec![0; 200_000]);
@@ -512,5 +513,4 @@ fn nothing_is_left_behind_however_many_files_deck_run_may_open() {
             assert!(!is_left, "with {limit} files {process} is left: {} {}", ended.code, ended.errors());
         }
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -19,19 +19,17 @@ pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Err
         }
     }
     let pin = |pin: Option<u32>| pin.map(|node| node.to_string()).unwrap_or_default();
-    let mut blocks = Vec::new();
-    let mut rows = vec![["process", "pin", "node"].map(str::to_owned).to_vec()];
-    for (process, node) in model.processes.iter().zip(&placement.processes) {
-        rows.push(vec![process.id.clone(), pin(process.pin), node.to_string()]);
-    }
-    blocks.push(rows);
-    let mut rows = vec![["segment", "bytes", "replicable", "pin", "node"].map(str::to_owned).to_vec()];
-    for (segment, home) in model.segments.iter().zip(&placement.segments) {
+    let head = ["process", "pin", "node"].map(str::to_owned);
+    let rows = model.processes.iter().zip(&placement.processes);
+    let rows = rows.map(|(process, node)| [process.id.clone(), pin(process.pin), node.to_string()]);
+    let mut blocks = vec![block(head, rows)];
+    let head = ["segment", "bytes", "replicable", "pin", "node"].map(str::to_owned);
+    let rows = model.segments.iter().zip(&placement.segments).map(|(segment, home)| {
         let nodes: Vec<String> = home.nodes().iter().map(u32::to_string).collect();
         let replicable = segment.replicable.to_string();
-        rows.push(vec![segment.id.clone(), segment.bytes.to_string(), replicable, pin(segment.pin), nodes.join(" ")]);
-    }
-    blocks.push(rows);
+        [segment.id.clone(), segment.bytes.to_string(), replicable, pin(segment.pin), nodes.join(" ")]
+    });
+    blocks.push(block(head, rows));
 
     let most = most_together(model);
     let mut accesses: BTreeMap<(Op, u64), Alike> = BTreeMap::new();
@@ -63,17 +61,14 @@ pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Err
         ];
         blocks.extend(tables.map(|(title, entries)| costs(title, entries, model.nodes())));
     }
-    let blocks: Vec<String> = blocks.iter().map(|rows| block(rows)).collect();
     Ok(blocks.join("\n"))
 }
 
-fn costs(title: &str, entries: &[f64], nodes: usize) -> Vec<Vec<String>> {
-    let row = |first: String, rest: &mut dyn Iterator<Item = String>| std::iter::once(first).chain(rest).collect();
-    let mut rows = vec![row(title.to_owned(), &mut (0..nodes).map(|node| node.to_string()))];
-    for (node, entries) in entries.chunks(nodes).enumerate() {
-        rows.push(row(node.to_string(), &mut entries.iter().map(f64::to_string)));
-    }
-    rows
+fn costs(title: &str, entries: &[f64], nodes: usize) -> String {
+    let head = row(title.to_owned(), (0..nodes).map(|node| node.to_string()));
+    let rows = entries.chunks(nodes).enumerate();
+    let rows = rows.map(|(node, entries)| row(node.to_string(), entries.iter().map(f64::to_string)));
+    block(head, rows)
 }
 
 /// What the counts of entries of the same place may be together. Where each entry weighs once, none are together.
@@ -103,7 +98,7 @@ impl Alike {
         self.blocks[*last].add(place, count);
     }
 
-    fn blocks<'a>(&self, title: &str, model: &Model, name: impl Fn(u32) -> &'a String) -> Vec<Vec<Vec<String>>> {
+    fn blocks<'a>(&self, title: &str, model: &Model, name: impl Fn(u32) -> &'a String) -> Vec<String> {
         self.blocks.iter().map(|counts| counts.block(title.to_owned(), model, &name)).collect()
     }
 }
@@ -121,21 +116,29 @@ impl Counts {
         self.columns.insert(column);
     }
 
-    fn block<'a>(&self, title: String, model: &Model, name: &impl Fn(u32) -> &'a String) -> Vec<Vec<String>> {
-        let mut rows =
-            vec![std::iter::once(title).chain(self.columns.iter().map(|&column| name(column).clone())).collect()];
+    fn block<'a>(&self, title: String, model: &Model, name: &impl Fn(u32) -> &'a String) -> String {
+        let head = row(title, self.columns.iter().map(|&column| name(column).clone()));
         let processes: BTreeSet<u32> = self.entries.keys().map(|(row, _)| *row).collect();
-        for process in processes {
+        let rows = processes.into_iter().map(|process| {
             let count = |column: &u32| self.entries.get(&(process, *column)).copied().unwrap_or(0).to_string();
-            let id = model.processes[process as usize].id.clone();
-            rows.push(std::iter::once(id).chain(self.columns.iter().map(count)).collect());
-        }
-        rows
+            row(model.processes[process as usize].id.clone(), self.columns.iter().map(count))
+        });
+        block(head, rows)
     }
 }
 
-fn block(rows: &[Vec<String>]) -> String {
+fn row(first: String, rest: impl Iterator<Item = String>) -> Vec<String> {
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// One row at a time: all cells of a large model take many times as much memory as their text.
+fn block(
+    head: impl IntoIterator<Item = String>,
+    rows: impl Iterator<Item = impl IntoIterator<Item = String>>,
+) -> String {
+    const WRITTEN: &str = "a vector takes everything, and rows are equally long";
     let mut writer = Writer::from_writer(Vec::new());
-    rows.iter().for_each(|row| writer.write_record(row).expect("a vector takes everything, and rows are equally long"));
-    String::from_utf8(writer.into_inner().expect("a vector takes everything")).expect("text was written")
+    writer.write_record(head).expect(WRITTEN);
+    rows.for_each(|row| writer.write_record(row).expect(WRITTEN));
+    String::from_utf8(writer.into_inner().expect(WRITTEN)).expect("text was written")
 }

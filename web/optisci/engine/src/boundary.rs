@@ -134,7 +134,7 @@ pub extern "C" fn evaluate(address: *mut u8, length: usize, shown: u32) -> u32 {
 // SAFETY: no other function of this module has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn violations() -> u32 {
-    with_session(|session| Ok(json!(session.violations(&session.evaluation)).to_string().into_bytes()))
+    with_session(|session| Ok(json!(session.violations()).to_string().into_bytes()))
 }
 
 /// Items: for each, 0 and the index of a process and 0, or 1 and the index of a segment and the node of the copy.

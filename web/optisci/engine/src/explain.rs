@@ -1,5 +1,7 @@
 //! Why a placement costs what it costs: what weighs most, and which single moves would help.
 
+use std::collections::BTreeSet;
+
 use optisci::model::{Objective, Op};
 use optisci::topology::Node;
 use serde::Serialize;
@@ -160,14 +162,9 @@ impl Session {
             .collect();
         moves.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.index.cmp(&b.index)));
         // Two processes that change places are one move, not two.
-        let mut pairs = Vec::new();
+        let mut pairs = BTreeSet::new();
         moves.retain(|found| {
-            let Some(other) = found.swap else { return true };
-            let pair = (found.index.min(other), found.index.max(other));
-            !pairs.contains(&pair) && {
-                pairs.push(pair);
-                true
-            }
+            found.swap.is_none_or(|other| pairs.insert((found.index.min(other), found.index.max(other))))
         });
         moves.truncate(top);
         moves

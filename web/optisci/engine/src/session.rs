@@ -21,9 +21,6 @@ pub struct Session {
     pub(crate) crossings: Crossings,
 }
 
-/// What a placement is, as the page sends it, and why it cannot be one of this model.
-pub type Words<'a> = &'a [u32];
-
 impl Session {
     /// Opens a model file; everything is on node 0 until the page sends a placement.
     ///
@@ -62,7 +59,7 @@ impl Session {
     ///
     /// # Errors
     /// When it is not a placement of this model.
-    pub fn placement(&self, words: Words<'_>) -> Result<Placement, Error> {
+    pub fn placement(&self, words: &[u32]) -> Result<Placement, Error> {
         let broken = || Error::whole("the page sent a placement of another model");
         let nodes = self.model.nodes();
         let mut words = words.iter().copied();
@@ -82,17 +79,16 @@ impl Session {
     }
 
     /// Takes a placement as the one that is shown.
-    pub fn show(&mut self, placement: Placement) -> &Evaluation {
+    pub fn show(&mut self, placement: Placement) {
         let costs = Costs::new(&self.model);
         self.evaluation = costs.evaluate(&placement);
         self.crossings = Crossings::new(&costs, &placement);
         self.numbers = numbers::of(&self.model, &placement, &self.evaluation, &self.crossings);
         self.placement = placement;
-        &self.evaluation
     }
 
-    /// Limits and pins that an evaluated placement breaks, in words, each with the node that it is about, if any.
-    pub fn violations(&self, evaluation: &Evaluation) -> Vec<String> {
-        evaluation.violations.iter().map(|violation| violation.describe(&self.model)).collect()
+    /// Limits and pins that the shown placement breaks, in words.
+    pub fn violations(&self) -> Vec<String> {
+        self.evaluation.violations.iter().map(|violation| violation.describe(&self.model)).collect()
     }
 }

@@ -30,25 +30,22 @@ export function withSegment({ model, placement }: Edited, node: number, bytes: n
   };
 }
 
-/** Without an item, its accesses and its messages. */
-export function without({ model, placement }: Edited, { kind, index }: Item): Edited {
-  const kept = <T>(list: readonly T[]): T[] => list.filter((_, each) => each !== index);
-  if (kind === 'process') {
-    const id = model.processes[index]?.id;
-    return {
-      model: {
-        ...model,
-        processes: kept(model.processes),
-        accesses: model.accesses.filter(({ process }) => process !== id),
-        messages: (model.messages ?? []).filter(({ from, to }) => from !== id && to !== id),
-      },
-      placement: { ...placement, processes: kept(placement.processes) },
-    };
-  }
-  const id = model.segments[index]?.id;
+/** Without items, their accesses and their messages. */
+export function without({ model, placement }: Edited, items: readonly Item[]): Edited {
+  const indicesOf = (kind: ItemKind) => new Set(items.filter((item) => item.kind === kind).map(({ index }) => index));
+  const idsOf = (list: readonly { id: string }[], indices: Set<number>) => new Set(list.filter((_, index) => indices.has(index)).map(({ id }) => id));
+  const left = <T>(list: readonly T[], indices: Set<number>): T[] => list.filter((_, index) => !indices.has(index));
+  const [processes, segments] = [indicesOf('process'), indicesOf('segment')];
+  const [processIds, segmentIds] = [idsOf(model.processes, processes), idsOf(model.segments, segments)];
   return {
-    model: { ...model, segments: kept(model.segments), accesses: model.accesses.filter(({ segment }) => segment !== id) },
-    placement: { ...placement, segments: kept(placement.segments) },
+    model: {
+      ...model,
+      processes: left(model.processes, processes),
+      segments: left(model.segments, segments),
+      accesses: model.accesses.filter(({ process, segment }) => !processIds.has(process) && !segmentIds.has(segment)),
+      messages: (model.messages ?? []).filter(({ from, to }) => !processIds.has(from) && !processIds.has(to)),
+    },
+    placement: { processes: left(placement.processes, processes), segments: left(placement.segments, segments) },
   };
 }
 

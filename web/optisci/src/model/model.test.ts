@@ -69,7 +69,7 @@ describe('an edit', () => {
     const before = structuredClone(model);
     withProcess(state, 3);
     withSegment(state, 3, 10);
-    without(state, { kind: 'process', index: 0 });
+    without(state, [{ kind: 'process', index: 0 }]);
     renamed(model, { kind: 'segment', index: 0 }, 'x');
     pinned(model, [{ item: { kind: 'process', index: 0 }, node: 2 }]);
     withAccesses(model, 'read 0', []);
@@ -77,9 +77,20 @@ describe('an edit', () => {
   });
 
   it('that removes takes accesses and messages along', () => {
-    const edited = without(state, { kind: 'segment', index: 0 });
-    expect(edited.model.accesses.some(({ segment }) => segment === model.segments[0]?.id)).toBe(false);
-    expect(edited.placement.segments.length).toBe(model.segments.length - 1);
+    const messages = [0, 1, 2].map((index) => ({ from: model.processes[index]?.id ?? '', to: model.processes[1]?.id ?? '', count: 1, size: 8 }));
+    const edited = without({ ...state, model: { ...model, messages } }, [
+      { kind: 'segment', index: 2 },
+      { kind: 'process', index: 0 },
+      { kind: 'segment', index: 0 },
+    ]);
+    const gone = [model.processes[0], model.segments[0], model.segments[2]].map((one) => one?.id);
+    const kept = model.accesses.filter(({ process, segment }) => !gone.includes(process) && !gone.includes(segment));
+    expect(edited.model.accesses).toEqual(kept);
+    expect(edited.model.messages).toEqual(messages.slice(1));
+    expect(edited.model.processes).toEqual(model.processes.slice(1));
+    expect(edited.model.segments).toEqual([...model.segments.slice(1, 2), ...model.segments.slice(3)]);
+    expect(edited.placement.processes).toEqual(state.placement.processes.slice(1));
+    expect(edited.placement.segments.length).toBe(model.segments.length - 2);
   });
 
   it('that renames does so everywhere', () => {
@@ -92,7 +103,7 @@ describe('an edit', () => {
     const empty = { model: emptyModel('new', { kind: 'torus', nodes: 2, dims: [2] }), placement: { processes: [], segments: [] } };
     const twice = withProcess(withProcess(empty, 0), 1);
     expect(twice.model.processes.map(({ id }) => id)).toEqual(['process 0', 'process 1']);
-    expect(withProcess(without(twice, { kind: 'process', index: 0 }), 0).model.processes.map(({ id }) => id)).toEqual(['process 1', 'process 2']);
+    expect(withProcess(without(twice, [{ kind: 'process', index: 0 }]), 0).model.processes.map(({ id }) => id)).toEqual(['process 1', 'process 2']);
   });
 
   it('fills in what a file may leave out', () => {

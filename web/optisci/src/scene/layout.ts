@@ -211,16 +211,14 @@ function ringLayout(nodes: number, directed: boolean, links: readonly Link[], wi
       const clockwise = (from + 1) % nodes === to && !(nodes === 2 && from === 1);
       return straight(a, b, nodes <= 3 ? 0 : clockwise ? -26 : 26);
     }
-    const first = Math.min(from, to);
     if (Math.abs(from - to) === 1) return straight(a, b);
-    const last = Math.max(from, to);
     const stub = (node: number, out: boolean) => {
       const box = boxes[node] as Box;
       const y = box.y + box.height / 2 + (out ? APART : -APART) * (directed ? 0 : 1);
       const outside = box.x - STUB;
       return out ? { x1: box.x, y1: y, x2: outside, y2: y } : { x1: outside, y1: y, x2: box.x, y2: y };
     };
-    return { kind: 'stubs' as const, lines: [stub(from, true), stub(to === first ? first : last, false)] };
+    return { kind: 'stubs' as const, lines: [stub(from, true), stub(to, false)] };
   });
   return { nodes: boxes, wires, switches: [], captions: [], bounds: boundsOf(boxes, MARGIN) };
 }

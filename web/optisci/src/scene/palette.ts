@@ -21,7 +21,7 @@ export interface Palette {
   better: Rgb;
   worse: Rgb;
   boxRgb: Rgb;
-  /** Ink on a strongly tinted box. */
+  /** Scales: bytes on a link, what the accesses to a segment cost. */
   link: readonly Rgb[];
   segment: readonly Rgb[];
 }

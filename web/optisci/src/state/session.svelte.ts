@@ -186,9 +186,11 @@ export class Session {
     this.preview = null;
     const wasEmpty = this.linkScale === 0 && this.segmentScale === 0;
     if (model !== this.model) {
-      const { links } = this.engine.open(JSON.stringify(model));
+      const text = JSON.stringify(model);
+      const { links } = this.engine.open(text);
       const inRange = ({ kind, index }: Item) => index < (kind === 'process' ? model.processes : model.segments).length;
       this.model = model;
+      this.written = { model, text };
       this.links = links;
       this.selection = this.selection.filter(inRange);
       if (this.focused && !inRange(this.focused)) this.focused = null;
