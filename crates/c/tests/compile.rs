@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use deck_testkit::chance::{Chance, SEED_VARIABLE};
 use deck_testkit::products::{self, alone, succeed};
-use deck_testkit::storm;
+use deck_testkit::{see, storm};
 
 #[derive(Clone, Copy)]
 enum Language {
@@ -67,13 +67,17 @@ fn compile_without(source: &str) -> PathBuf {
     program
 }
 
-/// A shared object that has libdeck.a inside.
-fn compile_plugin(source: &str) -> PathBuf {
-    let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin.so");
-    let mut command = compiler(Language::C11);
-    command.args(["-DPLUGIN", "-shared", "-fPIC"]).arg(package().join(source)).args(["-x", "none", "-o"]).arg(&plugin);
-    succeed(command.arg(library_folder().join("libdeck.a")).args(["-lpthread", "-ldl", "-lm"]));
-    plugin
+/// A shared object that has libdeck.a inside, made of tests/plugin.c.
+fn plugin() -> &'static Path {
+    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+    PLUGIN.get_or_init(|| {
+        let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin.so");
+        let mut command = compiler(Language::C11);
+        command.args(["-DPLUGIN", "-shared", "-fPIC"]).arg(package().join("tests/plugin.c"));
+        command.args(["-x", "none", "-o"]).arg(&plugin).arg(library_folder().join("libdeck.a"));
+        succeed(command.args(["-lpthread", "-ldl", "-lm"]));
+        plugin
+    })
 }
 
 /// Compiles and runs a job of one node.
@@ -141,9 +145,16 @@ fn a_library_that_is_loaded_late_finds_what_is_each_threads_own() {
 
 #[test]
 fn a_plugin_with_the_library_inside_can_be_unloaded() {
-    let (program, plugin) = (compile_without("tests/plugin.c"), compile_plugin("tests/plugin.c"));
-    succeed(alone(&program).arg(plugin));
+    let program = compile_without("tests/plugin.c");
+    succeed(alone(&program).arg(plugin()));
     succeed(alone(&program).arg(library_folder().join("libdeck.so")));
+}
+
+#[test]
+fn two_copies_of_the_library_in_a_process_take_its_place_in_turn() {
+    let program = compile("tests/two_copies.c", Language::C11, "run");
+    succeed(alone(see::deck()).args(["run", "-n", "1", "--"]).arg(&program).arg(plugin()));
+    succeed(alone(&program).arg(plugin()).env("DECK_JOB", format!("deck-c-copies-{}", std::process::id())));
 }
 
 #[test]
