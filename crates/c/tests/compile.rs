@@ -273,21 +273,32 @@ fn segments_and_what_keeps_order_in_them_work_as_documented() {
 /// The program and the output in the guide are real.
 #[test]
 fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
-    let guide = package().ancestors().nth(2).expect("the package is in crates/c").join("docs/guide/shared-segments.md");
-    let guide = std::fs::read_to_string(guide).expect("the guide is there");
+    expect_the_guides_program("shared-segments", "c", "sums.c", Language::C11);
+}
+
+#[test]
+fn the_guide_to_cxx_shows_a_program_and_what_it_prints() {
+    expect_the_guides_program("cxx", "cpp", "numbers.cpp", Language::Cxx17);
+}
+
+/// Two nodes of the program that the guide shows, written to `file`, print what it shows behind that.
+#[track_caller]
+fn expect_the_guides_program(guide: &str, fence: &str, file: &str, language: Language) {
+    let root = package().ancestors().nth(2).expect("the package is in crates/c");
+    let text = std::fs::read_to_string(root.join(format!("docs/guide/{guide}.md"))).expect("the guide is there");
     let block = |fence: &str| {
-        let (_, rest) = guide.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");
+        let (_, rest) = text.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");
         rest.split_once("```\n").expect("the block ends").0
     };
-    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sums.c");
-    std::fs::write(&source, block("c")).expect("the folder can be written");
-    let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
-    let nodes = [(); 2].map(|()| start(&program, "guide", &[]));
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    std::fs::write(&source, block(fence)).expect("the folder can be written");
+    let program = compile(source.to_str().expect("cargo's folders have plain names"), language, "guide");
+    let nodes = [(); 2].map(|()| start(&program, guide, &[]));
     let printed: String = nodes
         .into_iter()
         .map(|node| {
             let output = node.wait_with_output().expect("it was started");
-            assert!(output.status.success());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).expect("text")
         })
         .collect();
