@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use deck_testkit::chance::{Chance, SEED_VARIABLE};
 use deck_testkit::products::{self, alone, succeed};
-use deck_testkit::storm;
+use deck_testkit::{see, storm};
 
 #[derive(Clone, Copy)]
 enum Language {
@@ -67,13 +67,17 @@ fn compile_without(source: &str) -> PathBuf {
     program
 }
 
-/// A shared object that has libdeck.a inside.
-fn compile_plugin(source: &str) -> PathBuf {
-    let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin.so");
-    let mut command = compiler(Language::C11);
-    command.args(["-DPLUGIN", "-shared", "-fPIC"]).arg(package().join(source)).args(["-x", "none", "-o"]).arg(&plugin);
-    succeed(command.arg(library_folder().join("libdeck.a")).args(["-lpthread", "-ldl", "-lm"]));
-    plugin
+/// A shared object that has libdeck.a inside, made of tests/plugin.c.
+fn plugin() -> &'static Path {
+    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+    PLUGIN.get_or_init(|| {
+        let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin.so");
+        let mut command = compiler(Language::C11);
+        command.args(["-DPLUGIN", "-shared", "-fPIC"]).arg(package().join("tests/plugin.c"));
+        command.args(["-x", "none", "-o"]).arg(&plugin).arg(library_folder().join("libdeck.a"));
+        succeed(command.args(["-lpthread", "-ldl", "-lm"]));
+        plugin
+    })
 }
 
 /// Compiles and runs a job of one node.
@@ -153,9 +157,16 @@ fn a_library_that_is_loaded_late_finds_what_is_each_threads_own() {
 
 #[test]
 fn a_plugin_with_the_library_inside_can_be_unloaded() {
-    let (program, plugin) = (compile_without("tests/plugin.c"), compile_plugin("tests/plugin.c"));
-    succeed(alone(&program).arg(plugin));
+    let program = compile_without("tests/plugin.c");
+    succeed(alone(&program).arg(plugin()));
     succeed(alone(&program).arg(library_folder().join("libdeck.so")));
+}
+
+#[test]
+fn two_copies_of_the_library_in_a_process_take_its_place_in_turn() {
+    let program = compile("tests/two_copies.c", Language::C11, "run");
+    succeed(alone(see::deck()).args(["run", "-n", "1", "--"]).arg(&program).arg(plugin()));
+    succeed(alone(&program).arg(plugin()).env("DECK_JOB", format!("deck-c-copies-{}", std::process::id())));
 }
 
 #[test]
@@ -274,17 +285,28 @@ fn segments_and_what_keeps_order_in_them_work_as_documented() {
 /// The program and the output in the guide are real.
 #[test]
 fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
-    let guide = guide("shared-segments");
-    let block = |fence: &str| block(&guide, fence);
-    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sums.c");
-    std::fs::write(&source, block("c")).expect("the folder can be written");
-    let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
-    let nodes = [(); 2].map(|()| start(&program, "guide", &[]));
+    expect_the_guides_program("shared-segments", "c", "sums.c", Language::C11);
+}
+
+#[test]
+fn the_guide_to_cxx_shows_a_program_and_what_it_prints() {
+    expect_the_guides_program("cxx", "cpp", "numbers.cpp", Language::Cxx17);
+}
+
+/// Two nodes of the program that a page of the guide shows, written to `file`, print what it shows behind that.
+#[track_caller]
+fn expect_the_guides_program(page: &str, fence: &str, file: &str, language: Language) {
+    let page_text = guide(page);
+    let block = |fence: &str| block(&page_text, fence);
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    std::fs::write(&source, block(fence)).expect("the folder can be written");
+    let program = compile(source.to_str().expect("cargo's folders have plain names"), language, "guide");
+    let nodes = [(); 2].map(|()| start(&program, page, &[]));
     let printed: String = nodes
         .into_iter()
         .map(|node| {
             let output = node.wait_with_output().expect("it was started");
-            assert!(output.status.success());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).expect("text")
         })
         .collect();

@@ -1,14 +1,15 @@
 //! Which invitations the nodes of this process have come through: each leads to one node at a time, of all processes
 //! that have it.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
 
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Result, fork};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 
+use crate::socket::Socket;
 use crate::wire::Refusal;
 
 /// The sockets of those that are in use, by the numbers that the system gives them.
@@ -17,12 +18,16 @@ static IN_USE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// A node of this process has come through this invitation, and has not left. If another one came, each of the two
 /// would read what the broker tells the other.
 #[derive(Debug)]
-pub(crate) struct Invitation(u64);
+pub(crate) struct Invitation {
+    number: u64,
+    /// Once it is this process's for all to see.
+    socket: Option<Arc<Socket>>,
+}
 
 impl Invitation {
     /// # Errors
-    /// [`ErrorKind::Invalid`] while another node has it, of this process or of one that shares it: they were forked from
-    /// one another, or a shell has started them.
+    /// [`ErrorKind::Invalid`] while another node has it: of this process, be it one of another copy of DECK, or of a
+    /// process that shares it, as they were forked from one another or started by the same shell.
     pub fn take(socket: &OwnedFd) -> Result<Invitation> {
         let stat = rustix::fs::fstat(socket);
         let number = stat.map_err(|errno| Error::system("joining", errno.raw_os_error()))?.st_ino;
@@ -37,13 +42,20 @@ impl Invitation {
         if let Err(Errno::AGAIN | Errno::ACCESS) = fcntl_lock(socket, FlockOperation::NonBlockingLockExclusive) {
             return Err(Refusal::Taken.of_a_join(None));
         }
+        if owner(socket) == own_process() {
+            let what = "joining: another copy of DECK in this process has its place in the job already";
+            return Err(Error::new(ErrorKind::Invalid, what).with_remedy(
+                "let the program and all that it loads use one libdeck.so, or let that node leave first",
+            ));
+        }
         in_use.push(number);
-        Ok(Invitation(number))
+        Ok(Invitation { number, socket: None })
     }
 
-    /// Its node has left: another process may come. The program may keep `socket` for long.
-    pub fn give_back(self, socket: impl AsFd) {
-        let _ = fcntl_lock(socket, FlockOperation::Unlock);
+    /// It has led into the job, which other copies of DECK are to know.
+    pub fn claim(&mut self, socket: &Arc<Socket>) {
+        set_owner(socket.as_ref(), own_process());
+        self.socket = Some(socket.clone());
     }
 }
 
@@ -53,6 +65,31 @@ impl Drop for Invitation {
         if fork::is_child() {
             return;
         }
-        lock(&IN_USE).retain(|number| *number != self.0);
+        let mut in_use = lock(&IN_USE);
+        // The program may keep the socket for long, and another node may come.
+        if let Some(socket) = &self.socket {
+            set_owner(socket.as_ref(), 0);
+            let _ = fcntl_lock(socket.as_ref(), FlockOperation::Unlock);
+        }
+        in_use.retain(|number| *number != self.number);
     }
+}
+
+/// The process that has the socket as its own. Copies of DECK in one process (two plugins, each linked with libdeck.a)
+/// share nothing but that socket, so there it stands: as the process to be sent signals about it, which a socket of
+/// this kind never causes. Two copies that join in the same instant are not told apart by it.
+fn owner(socket: impl AsFd) -> libc::pid_t {
+    // SAFETY: an open descriptor; nothing is written.
+    unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_GETOWN) }
+}
+
+/// Where the system refuses, another copy is not told.
+fn set_owner(socket: impl AsFd, process: libc::pid_t) {
+    // SAFETY: an open descriptor, and a number.
+    unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_SETOWN, process) };
+}
+
+fn own_process() -> libc::pid_t {
+    // SAFETY: it only tells.
+    unsafe { libc::getpid() }
 }

@@ -132,13 +132,16 @@ impl Membership {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
         }
-        let invitation = match &door {
+        let mut invitation = match &door {
             Door::Invited(socket) => Some(Invitation::take(socket)?),
             Door::Alone | Door::Named(_) => None,
         };
         let needs_fences = !barrier::register();
         let wake = wakeup::new()?;
         let Entered { socket, hosted, job, welcomed } = enter(door, u64::from(needs_fences), deadline)?;
+        if let Some(invitation) = &mut invitation {
+            invitation.claim(&socket);
+        }
         let Welcomed { number, seat, broker_node, table, listener } = welcomed;
         point("join/welcomed");
         if table.needs_fences() {

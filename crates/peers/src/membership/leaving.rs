@@ -63,10 +63,8 @@ impl Membership {
         // Nobody reads there any more. Through an invitation this process may come again, or another. Elsewhere what
         // waits to be read may be the socket that a job listens on: its name would be taken for as long as the program
         // keeps anything of this node.
-        let invitation = lock(&self.invitation).take();
-        match invitation {
-            Some(invitation) => invitation.give_back(&*self.broker()),
-            None => self.broker().end(),
+        if lock(&self.invitation).take().is_none() {
+            self.broker().end();
         }
         for peer in &peers {
             peer.set_gone(false);
