@@ -275,8 +275,8 @@ pub fn are_any(waits: &[Wait], others: &Others) -> bool {
     left.among.which.iter().any(|first| left.way_back(*first, |_, _| true).is_some())
 }
 
-/// The cycles: one for each wait that is in any, and none twice. Of those that are in one only because they wait for the
-/// same thing, one.
+/// The cycles: one for each wait that is in any, and none twice. Of waits that are in one only because they are for the
+/// same thing, one is told.
 pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let left = Left::of(waits, others);
     if left.among.which.is_empty() {
