@@ -36,8 +36,8 @@ unsafe impl Object for Started {
 struct Started {
     /// Taken by the one who joins.
     thread: Mutex<Option<Thread>>,
-    /// Its number in the system's library: of `std` a thread that is ending has none any more. Some
-    /// libraries have pointers for it.
+    /// Its number in the system's library: of `std` a thread that is ending has none any more. Some libraries have
+    /// pointers for it.
     number: usize,
     canceller: Canceller,
     ending: Arc<Ending>,

@@ -2,7 +2,6 @@
 //!
 //! Compilers are `cc` and `c++`, or what `CC` and `CXX` name.
 
-use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -51,9 +50,7 @@ fn compile(source: &str, language: Language, how: &str) -> PathBuf {
     if how == "static" {
         command.arg(libraries.join("libdeck.a")).args(["-lpthread", "-ldl", "-lm"]);
     } else {
-        let mut rpath = OsString::from("-Wl,-rpath,");
-        rpath.push(libraries);
-        command.arg("-L").arg(libraries).args(["-ldeck", "-lpthread"]).arg(rpath);
+        products::link(&mut command, libraries);
     }
     succeed(&mut command);
     program
@@ -328,9 +325,7 @@ fn thread_sanitizer_reports_races_of_the_program_alone() {
             .arg(source)
             .args(["-x", "none", "-o"])
             .arg(&program);
-        let mut rpath = OsString::from("-Wl,-rpath,");
-        rpath.push(library_folder());
-        command.arg("-L").arg(library_folder()).args(["-ldeck", "-lpthread"]).arg(rpath);
+        products::link(&mut command, library_folder());
         (command, program)
     };
     let trial = folder.join("trial.c");

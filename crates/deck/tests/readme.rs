@@ -2,7 +2,6 @@
 //!
 //! The C compiler is `cc`, or what `CC` names.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -91,9 +90,7 @@ fn the_c_program_is_the_example_and_prints_what_is_shown() {
     std::fs::write(&file, source).expect("the folder of this test can be written");
     let mut compile = compiler("CC", "cc");
     compile.arg("-std=c11").arg("-I").arg(root().join("crates/c/include")).arg(&file).arg("-o").arg(&executable);
-    let mut where_to_look = OsString::from("-Wl,-rpath,");
-    where_to_look.push(products());
-    compile.arg("-L").arg(products()).arg("-ldeck").arg(where_to_look);
+    products::link(&mut compile, products());
     succeed(&mut compile);
     prints_what_is_shown(&executable);
 }

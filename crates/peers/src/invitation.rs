@@ -9,6 +9,7 @@ use deck_sync::{Error, ErrorKind, Result, fork};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 
+use crate::process::own_number;
 use crate::socket::Socket;
 use crate::wire::Refusal;
 
@@ -42,7 +43,7 @@ impl Invitation {
         if let Err(Errno::AGAIN | Errno::ACCESS) = fcntl_lock(socket, FlockOperation::NonBlockingLockExclusive) {
             return Err(Refusal::Taken.of_a_join(None));
         }
-        if owner(socket) == own_process() {
+        if owner(socket) == Some(own_number()) {
             let what = "joining: another copy of DECK in this process has its place in the job already";
             return Err(Error::new(ErrorKind::Invalid, what).with_remedy(
                 "let the program and all that it loads use one libdeck.so, or let that node leave first",
@@ -54,7 +55,7 @@ impl Invitation {
 
     /// It has led into the job, which other copies of DECK are to know.
     pub fn claim(&mut self, socket: &Arc<Socket>) {
-        set_owner(socket.as_ref(), own_process());
+        set_owner(socket.as_ref(), Some(own_number()));
         self.socket = Some(socket.clone());
     }
 }
@@ -68,7 +69,7 @@ impl Drop for Invitation {
         let mut in_use = lock(&IN_USE);
         // The program may keep the socket for long, and another node may come.
         if let Some(socket) = &self.socket {
-            set_owner(socket.as_ref(), 0);
+            set_owner(socket.as_ref(), None);
             let _ = fcntl_lock(socket.as_ref(), FlockOperation::Unlock);
         }
         in_use.retain(|number| *number != self.number);
@@ -78,18 +79,15 @@ impl Drop for Invitation {
 /// The process that has the socket as its own. Copies of DECK in one process (two plugins, each linked with libdeck.a)
 /// share nothing but that socket, so there it stands: as the process to be sent signals about it, which a socket of
 /// this kind never causes. Two copies that join in the same instant are not told apart by it.
-fn owner(socket: impl AsFd) -> libc::pid_t {
+fn owner(socket: impl AsFd) -> Option<u32> {
     // SAFETY: an open descriptor; nothing is written.
-    unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_GETOWN) }
+    let owner = unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_GETOWN) };
+    u32::try_from(owner).ok().filter(|owner| *owner != 0)
 }
 
 /// Where the system refuses, another copy is not told.
-fn set_owner(socket: impl AsFd, process: libc::pid_t) {
+fn set_owner(socket: impl AsFd, process: Option<u32>) {
+    let owner = process.unwrap_or(0) as libc::pid_t;
     // SAFETY: an open descriptor, and a number.
-    unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_SETOWN, process) };
-}
-
-fn own_process() -> libc::pid_t {
-    // SAFETY: it only tells.
-    unsafe { libc::getpid() }
+    unsafe { libc::fcntl(socket.as_fd().as_raw_fd(), libc::F_SETOWN, owner) };
 }

@@ -38,7 +38,8 @@ pub fn own_word() -> u64 {
     Some(*WORD.get_or_init(ask)).filter(of_this_process).unwrap_or_else(ask)
 }
 
-fn own_number() -> u32 {
+/// The number of this process.
+pub fn own_number() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
 

@@ -2,6 +2,7 @@
 //! in.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -59,4 +60,11 @@ pub fn compiler(variable: &str, default: &str) -> Command {
     let mut command = Command::new(env::var_os(variable).unwrap_or_else(|| default.into()));
     command.args(["-Wall", "-Wextra", "-pedantic", "-Werror"]);
     command
+}
+
+/// Has a compiler link with `libdeck.so` of `folder`, where the program finds it, too, when it runs.
+pub fn link(command: &mut Command, folder: &Path) {
+    let mut where_to_look = OsString::from("-Wl,-rpath,");
+    where_to_look.push(folder);
+    command.arg("-L").arg(folder).args(["-ldeck", "-lpthread"]).arg(where_to_look);
 }

@@ -32,7 +32,7 @@ fn label_of(target: &Path) -> Option<&str> {
 pub fn seen<T>(result: io::Result<T>) -> Result<Option<T>> {
     match result {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
-            Err(Error::system("looking at the processes of this user", error.raw_os_error().unwrap_or_default()))
+            Err(Error::io("looking at the processes of this user", &error))
         }
         result => Ok(result.ok()),
     }
