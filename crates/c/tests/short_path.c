@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -67,15 +66,40 @@ static void go(void) {
   }
 }
 
-/* Two nodes take turns and tell one another so beside DECK: nobody waits inside of it, where a long wait sleeps. */
+/* Two nodes take turns and tell one another so through pipes: nobody waits inside of DECK, where a long wait sleeps. */
 enum { ROUNDS_OF_TWO = 300, BURST = 5, LONG = 2000 };
-static atomic_ulong *turn;
-static int is_second;
+static int turns[2][2];
+static int is_second, has_turn;
 static deck_mbox_t *other;
 
-static void await_turn(void) {
-  while (*turn % 2 != (unsigned long)is_second) {
+/* A buffer of the first's that is in flight from the second all the time. Whoever posts buffers of others has a thread of its own
+   come by until all are back; the first post after a while without any wakes it, which takes system calls. */
+static void keep_one_in_flight(void) {
+  deck_mbox_t *kept;
+  deck_msg_t *message;
+  if (is_second) {
+    EXPECT(DECK_OK, deck_mbox_clone(&kept, "kept", 10000));
+    EXPECT(DECK_OK, deck_msg_create(&message, 0));
+    EXPECT(DECK_OK, deck_mbox_retrv(mailbox, message, 10000));
+    EXPECT(DECK_OK, deck_mbox_post(kept, message, 10000));
+  } else {
+    EXPECT(DECK_OK, deck_mbox_create(&kept, "kept"));
+    EXPECT(DECK_OK, deck_msg_create(&message, 20000));
+    EXPECT(DECK_OK, deck_msg_resize(message, 20000));
+    EXPECT(DECK_OK, deck_mbox_post(other, message, 10000));
   }
+}
+
+/* Ends the thread if the other node has ended. Prints nothing: so does that one's end. */
+static void await_turn(void) {
+  char told;
+  if (!has_turn && read(turns[is_second][0], &told, 1) != 1) syscall(SYS_exit, 0);
+  has_turn = 1;
+}
+
+static void pass_turn(void) {
+  has_turn = 0;
+  if (write(turns[!is_second][1], "", 1) != 1) syscall(SYS_exit, 0);
 }
 
 static void stream(void) {
@@ -89,7 +113,7 @@ static void stream(void) {
       }
     }
   }
-  ++*turn;
+  pass_turn();
 }
 
 /* A message to and fro: short ones go on a baton if there is one, long ones are handed over. */
@@ -98,11 +122,11 @@ static void converse(int at) {
   if (is_second) {
     failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK || deck_msg_size(received) != sizes[at];
     failures += deck_mbox_post(other, received, 10000) != DECK_OK;
-    ++*turn;
+    pass_turn();
     return;
   }
   failures += deck_msg_resize(sent[at], sizes[at]) != DECK_OK || deck_mbox_post(other, sent[at], 10000) != DECK_OK;
-  ++*turn;
+  pass_turn();
   await_turn();
   failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK || deck_msg_size(received) != sizes[at];
 }
@@ -113,6 +137,10 @@ static void go_in_turns(void) {
     for (int at = 0; at < SIZES; at++) converse(at);
     for (int again = 0; again < BURST; again++) converse(0);
   }
+  /* The second leaves when all is over: not while the first still retrieves, whose mail box is told of it. */
+  await_turn();
+  pass_turn();
+  if (!is_second) await_turn();
 }
 
 /* Nobody says when it is whose turn: so they wait for one another, and come to a baton. */
@@ -185,8 +213,7 @@ static void one_node(void) {
 
 static void two_nodes(void) {
   const char *names[2] = {"first", "second"};
-  turn = mmap(NULL, sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(turn != MAP_FAILED);
+  CHECK(pipe(turns[0]) == 0 && pipe(turns[1]) == 0 && signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   pid_t child = fork();
   CHECK(child >= 0);
   is_second = child == 0;
@@ -194,10 +221,14 @@ static void two_nodes(void) {
     start_watchdog();
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
   }
+  has_turn = !is_second;
+  close(turns[is_second][1]);
+  close(turns[!is_second][0]);
   EXPECT(DECK_OK, deck_init(NULL, NULL));
   EXPECT(DECK_OK, deck_mbox_create(&mailbox, names[is_second]));
   EXPECT(DECK_OK, deck_mbox_clone(&other, names[!is_second], 10000));
   create_messages();
+  keep_one_in_flight();
   expect_nothing_of(before_a_baton_and_after, NULL);
   if (!is_second) {
     int status;

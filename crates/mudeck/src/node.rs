@@ -4,6 +4,7 @@ mod boxes;
 mod closed_rings;
 mod requests;
 mod state;
+mod ticks;
 #[cfg(test)]
 mod tests;
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use deck_peers::{Granted, Handler, Peer, Refusal};
 use deck_segment::layout::LINE;
-use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
-use deck_sync::{NodeId, Result, barrier};
+use deck_sync::{NodeId, Result};
 use deck_transport::segment::sender::Ending;
 
 use super::NodeShared;
@@ -77,18 +76,13 @@ impl Handler for NodeShared {
     }
 
     fn tick(&self) -> bool {
-        // Whoever wants a tick from now on gets another one.
-        self.is_ticking.store(false, Ordering::Relaxed);
-        // Heavy fence: pairs with: node/ticking. Whoever does not see that yet has left what is found below.
-        barrier::heavy_within();
-        let mut has_more = self.free_closed_rings();
-        for poster in self.posters() {
-            has_more |= poster.sender.reap_if_idle();
-        }
-        if has_more {
-            self.is_ticking.store(true, Ordering::Relaxed);
-        }
-        has_more
+        self.ticks.tick(|| {
+            let mut has_more = self.free_closed_rings();
+            for poster in self.posters() {
+                has_more |= poster.sender.reap_if_idle();
+            }
+            has_more
+        })
     }
 
     fn cut_off(&self) {

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::{Asked, Door, Handler, MailboxId, Membership, left};
 use deck_segment::{HeapMemory, Region};
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::atomic::AtomicU64;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, NodeId, Result, barrier, fork};
+use deck_sync::{Deadline, Error, NodeId, Result, fork};
 use deck_transport::{Budget, Heaps};
 
 use super::boxes::Boxes;
 use super::closed_rings::ClosedRing;
+use super::ticks::Ticks;
 use crate::cloning::Cloning;
 use crate::poster::Poster;
 use crate::settings::{Settings, default_timeout};
@@ -34,7 +35,7 @@ pub(crate) struct NodeShared {
     pub asked: Mutex<HashMap<MailboxId, (Arc<Asked>, Region)>>,
     pub next_ring: AtomicU64,
     watcher: OnceLock<Watcher>,
-    pub(super) is_ticking: AtomicBool,
+    pub(super) ticks: Ticks,
 }
 
 impl Heaps for NodeShared {
@@ -62,7 +63,7 @@ impl NodeShared {
             asked: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
-            is_ticking: AtomicBool::new(false),
+            ticks: Ticks::none(),
             membership,
         });
         let weak = Arc::downgrade(&shared);
@@ -123,11 +124,7 @@ impl NodeShared {
     /// A buffer of another node is in flight from here, or a closed ring is not free yet: the control thread comes by
     /// if nobody else does.
     pub fn want_ticks(&self) {
-        // Light fence: pairs with: node/ticking. Either the tick that is seen to come finds what is there, or it is
-        // seen to be over.
-        barrier::light();
-        // Each message that brings back a buffer comes by here: a look costs less than a swap.
-        if !self.is_ticking.load(Ordering::Relaxed) && !self.is_ticking.swap(true, Ordering::Relaxed) {
+        if self.ticks.want() {
             self.membership.poke();
         }
     }
