@@ -4,9 +4,9 @@ mod boxes;
 mod closed_rings;
 mod requests;
 mod state;
-mod ticks;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 use std::fmt;
 use std::sync::Arc;
