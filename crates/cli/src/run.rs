@@ -392,12 +392,10 @@ impl Job {
                 interrupted = Some(code_of(requests.read()));
             }
         }
-        let (failure, lost) = match output.join() {
-            Ok(()) => (failure, None),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => (failure, Some(PIPE_CLOSED)),
-            // A node that went on printing died of the pipe that was closed because of this.
-            Err(_) => (failure.filter(|code| *code != PIPE_CLOSED), Some(1)),
-        };
+        let lost = output.join().err().map(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => PIPE_CLOSED,
+            _ => 1,
+        });
         Ok(interrupted.or(failure).or(lost).unwrap_or(0))
     }
 }
