@@ -57,6 +57,26 @@ fn what_a_process_said_is_told_before_its_end() {
 }
 
 #[test]
+fn many_that_fail_alike_at_once_are_told_in_one_line_and_few_one_by_one() {
+    for count in [8, 20] {
+        let folder = folder("alike");
+        let text = "echo $$; until test -e $0/end; do sleep 0.01; done; exit 3";
+        let mut job = Job::run(&["-n", &count.to_string(), "sh", "-c", text, folder.to_str().unwrap()]);
+        let processes = job.processes(count);
+        // They are found together, as they end while nobody looks.
+        job.stop_worker();
+        std::fs::write(folder.join("end"), "").unwrap();
+        processes.into_iter().for_each(Process::ends);
+        job.signal_worker(Signal::CONT);
+        let ended = job.ended();
+        let told = ended.errors();
+        let lines = told.matches(" ended with exit status 3\n").count();
+        assert_eq!((ended.code, lines), (3, if count == 8 { 8 } else { 1 }), "{told}");
+        assert_eq!(told.contains("deck run: processes 0 to 19 ended"), count == 20, "{told}");
+    }
+}
+
+#[test]
 fn with_kill_on_failure_one_ends_all() {
     let folder = folder("kill-on-failure");
     let text = "if mkdir $0/first 2>/dev/null; then exit 5; else exec sleep 1000; fi";
@@ -508,7 +528,7 @@ fn what_closed_its_files_and_left_the_session_dies_with_deck_run_too() {
 fn when_the_process_behind_deck_run_is_killed_nothing_is_left_either() {
     let mut job = Job::run(&["-n", "2", "sh", "-c", WRAPPER]);
     let processes = job.processes(4);
-    job.kill_worker();
+    job.signal_worker(Signal::KILL);
     processes.into_iter().for_each(Process::ends);
     let ended = job.ended();
     assert_eq!(ended.code, 137);
