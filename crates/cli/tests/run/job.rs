@@ -154,6 +154,16 @@ impl Job {
         self.children()[0]
     }
 
+    /// Kills the child with these arguments, as soon as there is one.
+    pub fn kill_child(&self, arguments: &[&str]) {
+        let arguments = format!("\0{}\0", arguments.join("\0"));
+        let is_it = |pid: &Pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&arguments))
+        };
+        let child = std::iter::repeat_with(|| self.children()).find_map(|children| children.into_iter().find(is_it));
+        kill_process(child.unwrap(), Signal::KILL).unwrap();
+    }
+
     pub fn signal_worker(&self, signal: Signal) {
         kill_process(self.worker(), signal).unwrap();
     }

@@ -419,6 +419,15 @@ fn where_nothing_can_be_printed_the_exit_status_tells() {
 }
 
 #[test]
+fn a_benchmark_ends_soon_when_a_node_of_it_has_died_for_which_others_would_wait_for_minutes() {
+    let job = Job::command(&["bench", "silent", "--at", "130"]);
+    job.kill_child(&["bench-node", "silent", "3"]);
+    let ended = job.ended();
+    assert_eq!(ended.code, 1, "{}", ended.errors());
+    assert!(ended.errors().contains("a node of the benchmark did not reach its end"), "{}", ended.errors());
+}
+
+#[test]
 fn signals_end_all_nodes() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut job = Job::run(&["-n", "3", "sh", "-c", "echo $$; exec sleep 1000"]);
