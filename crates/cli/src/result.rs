@@ -1,15 +1,23 @@
 //! What a command was asked for, on standard output, and what is said beside it, on standard error.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 
 use deck::Error;
 use deck_launch::streams;
+use serde::Serialize;
 
 /// Prints a result, all of it. A reader that has seen enough and closed the pipe is no failure.
 pub fn print(text: &str) -> deck::Result<()> {
     let mut stdout = std::io::stdout().lock();
     printed(open().and_then(|()| stdout.write_all(text.as_bytes())).and_then(|()| stdout.flush()))
+}
+
+/// Prints a result as one line of JSON, without having all of it in memory; fails as [`print`].
+pub fn print_json(result: &impl Serialize) -> deck::Result<()> {
+    let mut stdout = BufWriter::new(std::io::stdout().lock());
+    let written = open().and_then(|()| Ok(serde_json::to_writer(&mut stdout, result)?));
+    printed(written.and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush()))
 }
 
 /// Prints help or the version, in colours on a terminal; fails as [`print`].
