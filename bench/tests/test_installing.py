@@ -1,6 +1,8 @@
 """What a comparison compiles before it measures, how it starts MPI programs, and where it writes."""
 
+import contextlib
 import fcntl
+import io
 import os
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from comparison import installing, machine, participants
+from experiments import libraries
 
 
 class OurOwnPrograms(unittest.TestCase):
@@ -84,6 +87,15 @@ class MpiLibraries(unittest.TestCase):
         self.assertIn("pml ob1", commands["openmpi-ob1-yield-threads"])
         self.assertIn("mpi_yield_when_idle", commands["openmpi-ob1-yield-threads"])
         self.assertEqual(made["intelmpi-threads"].environment["I_MPI_THREAD_YIELD"], "2")
+
+
+    def test_who_installs_one_says_its_own_name(self):
+        with tempfile.TemporaryDirectory() as peers, patch("comparison.installing.PEERS", Path(peers)):
+            with patch("comparison.installing._run"), contextlib.redirect_stderr(io.StringIO()) as said:
+                installing.mpi.cache_clear()
+                libraries.find("mpich")
+        installing.mpi.cache_clear()
+        self.assertEqual(said.getvalue(), "papers: installing mpich==5.0.2\n")
 
 
 class TheMachine(unittest.TestCase):

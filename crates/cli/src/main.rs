@@ -4,6 +4,7 @@
 
 mod bench;
 mod descendants;
+mod failures;
 mod guardian;
 mod lines;
 mod output;

@@ -3,7 +3,8 @@
 //! Two threads, one for standard output and one for standard error, each read the pipes of all nodes and write whole
 //! lines. Whoever reads us slowly slows the nodes down, as a pipe would: at most
 //! [`LINE_LIMIT`](crate::lines::LINE_LIMIT) bytes per pipe wait here. If our reader has gone, the pipes are closed, and
-//! a node that goes on printing gets SIGPIPE, as in a pipeline.
+//! a node that goes on printing gets SIGPIPE, as in a pipeline. If output cannot be written for another reason, such as
+//! a full disk, that is told, and the nodes go on.
 //!
 //! A line is never mixed with another node's. Two cases need care: parts of an over-long line are passed as they come,
 //! and until it ends its node *has the floor*, for as long as it does not pause; and where a line lacks its end after
@@ -13,11 +14,13 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use deck_launch::streams;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -73,20 +76,15 @@ impl Output {
     pub fn start(stdout: Vec<Source>, stderr: Vec<Source>, show: Show) -> io::Result<Output> {
         let (finishing, finish) = pipe_with(PipeFlags::CLOEXEC)?;
         let (done, running) = pipe_with(PipeFlags::CLOEXEC)?;
-        let one = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let two = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let is_same_file = {
-            use std::os::unix::fs::MetadataExt;
-            let (one, two) = (one.metadata()?, two.metadata()?);
-            (one.dev(), one.ino()) == (two.dev(), two.ino())
-        };
-        let sink = |file: File| {
-            let has_bars = file.is_terminal() && !matches!(show, Show::Tagged(_));
-            Arc::new(Mutex::new(Sink::new(Outlet(file), has_bars)))
+        let (one, two) = (Outlet::of(&io::stdout())?, Outlet::of(&io::stderr())?);
+        let is_same = one.is_same_as(&two)?;
+        let sink = |outlet: Outlet| {
+            let has_bars = outlet.file.is_terminal() && !matches!(show, Show::Tagged(_));
+            Arc::new(Mutex::new(Sink::new(outlet, has_bars)))
         };
         let one = sink(one);
         // Lines for one terminal or file must not mix either.
-        let two = if is_same_file { one.clone() } else { sink(two) };
+        let two = if is_same { one.clone() } else { sink(two) };
         let (errors, closed) = (two.clone(), Closed::default());
 
         let mut threads = Vec::new();
@@ -94,13 +92,13 @@ impl Output {
             let (finishing, running, show) = (finishing.try_clone()?, running.try_clone()?, show.clone());
             let readers = sources.into_iter().map(Reader::new).collect();
             let has_bars = entered(&sink).has_bars();
-            let mut passer = Passer { readers, sink, show, has_bars, floor: None };
-            let (errors, closed) = (errors.clone(), closed.clone());
+            let errors = errors.clone();
+            let mut passer = Passer { readers, sink, show, has_bars, floor: None, errors, lost: None };
+            let closed = closed.clone();
             threads.push(std::thread::Builder::new().name(name.into()).spawn(move || {
                 let _until_the_end = running;
                 let passed = passer.run(&finishing).inspect_err(|_| _ = closed.0.set(()));
-                drop(passer);
-                passed.inspect_err(|error| tell(error, &errors))
+                passed.and(passer.lost.map_or(Ok(()), Err))
             })?);
         }
         Ok(Output { threads, finish: Some(finish), done, closed })
@@ -136,14 +134,34 @@ impl AsFd for Output {
 }
 
 /// Standard output or standard error, without another buffer. Whoever shares the file may have made it non-blocking.
-struct Outlet(File);
+struct Outlet {
+    file: File,
+    /// It was closed, and the file only stands in its place.
+    was_closed: bool,
+}
+
+impl Outlet {
+    fn of(stream: &(impl AsFd + AsRawFd)) -> io::Result<Outlet> {
+        let file = File::from(stream.as_fd().try_clone_to_owned()?);
+        Ok(Outlet { file, was_closed: streams::was_closed(stream) })
+    }
+
+    fn is_same_as(&self, other: &Outlet) -> io::Result<bool> {
+        let (file, others) = (self.file.metadata()?, other.file.metadata()?);
+        let is_same_file = (file.dev(), file.ino()) == (others.dev(), others.ino());
+        Ok(is_same_file && self.was_closed == other.was_closed)
+    }
+}
 
 impl Write for Outlet {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.was_closed {
+            return Err(rustix::io::Errno::BADF.into());
+        }
         loop {
-            match self.0.write(bytes) {
+            match self.file.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    wait(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
+                    wait(&mut [PollFd::new(&self.file, PollFlags::OUT)], None)?;
                 }
                 result => return result,
             }
@@ -174,6 +192,10 @@ struct Passer<W> {
     has_bars: bool,
     /// Who is in the middle of an over-long line.
     floor: Option<Origin>,
+    /// Where it is told that something was lost.
+    errors: Arc<Mutex<Sink<W>>>,
+    /// Why something was lost for the first time.
+    lost: Option<io::Error>,
 }
 
 impl<W: Write> Passer<W> {
@@ -237,10 +259,10 @@ impl<W: Write> Passer<W> {
             Cut::Lines(length) => (length, None),
             Cut::Part(length) => (length, Some(origin)),
         };
-        self.write(origin, &self.readers[index].buffer.content()[..length])?;
+        let written = self.write(origin, &self.readers[index].buffer.content()[..length]);
         self.readers[index].buffer.passed(length);
         self.floor = floor;
-        Ok(())
+        self.go_on(written)
     }
 
     fn write(&self, origin: Origin, piece: &[u8]) -> io::Result<()> {
@@ -256,10 +278,25 @@ impl<W: Write> Passer<W> {
         }
     }
 
-    fn end(&self, reader: &Reader) -> io::Result<()> {
+    fn end(&mut self, reader: &Reader) -> io::Result<()> {
         let origin = reader.source.origin;
-        self.write(origin, reader.buffer.content())?;
-        self.sink().ended(origin)
+        let written = self.write(origin, reader.buffer.content()).and_then(|()| self.sink().ended(origin));
+        self.go_on(written)
+    }
+
+    /// What cannot be written is no reason to end the nodes, unless nobody wants to read it. It is told at once, since
+    /// they may go on for hours.
+    fn go_on(&mut self, written: io::Result<()>) -> io::Result<()> {
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                if self.lost.is_none() {
+                    tell(&error, &self.errors);
+                }
+                self.lost.get_or_insert(error);
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     fn sink(&self) -> MutexGuard<'_, Sink<W>> {
@@ -271,12 +308,8 @@ fn entered<W>(sink: &Mutex<Sink<W>>) -> MutexGuard<'_, Sink<W>> {
     sink.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says on standard error what nobody can be told any more: at once, since the nodes may go on for hours. That a reader
-/// has gone is no news.
-fn tell(error: &io::Error, errors: &Mutex<Sink<Outlet>>) {
-    if error.kind() != io::ErrorKind::BrokenPipe {
-        let line = format!("deck run: cannot pass output through: {error}; free space, or print elsewhere\n");
-        // If this cannot be written either, the exit status still tells.
-        let _ = entered(errors).write(OURSELVES, line.as_bytes());
-    }
+/// If this cannot be written either, the exit status still tells.
+fn tell<W: Write>(error: &io::Error, errors: &Mutex<Sink<W>>) {
+    let line = format!("deck run: cannot pass output through: {error}; free space, or print elsewhere\n");
+    let _ = entered(errors).write(OURSELVES, line.as_bytes());
 }

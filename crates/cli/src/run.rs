@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use crate::descendants::{self, Asked};
+use crate::failures::{Failures, Name};
 use crate::guardian::{GRACE, PATIENCE, REQUESTS, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Closed, Output, Show, Source};
@@ -157,10 +158,10 @@ impl Names {
         }
     }
 
-    fn in_words(&self, pid: u32) -> String {
+    fn name(&self, pid: u32) -> Name {
         match self.number(pid) {
-            Some(node) => node.to_string(),
-            None => format!("process {}", self.processes[&pid]),
+            Some(NodeId(number)) => Name::Node(number),
+            None => Name::Process(self.processes[&pid] as u32),
         }
     }
 }
@@ -186,6 +187,8 @@ struct Job {
     is_rest_asked: bool,
     /// Who failed and how, in the order in which they were found dead.
     failures: Vec<(Option<NodeId>, u8)>,
+    /// Those that were not told yet.
+    untold: Failures,
     /// The signal that ended `deck run`.
     interrupted: Option<u8>,
     /// When it was last looked for one that had not come yet.
@@ -228,6 +231,7 @@ impl Job {
             asked: Asked::default(),
             is_rest_asked: false,
             failures: Vec::new(),
+            untold: Failures::default(),
             interrupted: None,
             looked_for_requests: None,
             closed: output.closed(),
@@ -244,6 +248,9 @@ impl Job {
                     self.obey(requests.read());
                 }
                 self.ended(pid, status);
+            }
+            if self.living.is_empty() || self.untold.patience().is_some_and(|time| time.is_zero()) {
+                self.tell_failures();
             }
             // What a node left running ends with the job: nobody else would ever end it.
             if self.living.is_empty() {
@@ -262,7 +269,7 @@ impl Job {
                 self.phase = Phase::Killing;
             }
             let patience = match self.phase {
-                Phase::Running => None,
+                Phase::Running => self.untold.patience(),
                 Phase::Ending(kill_at) => Some(kill_at.saturating_duration_since(Instant::now())),
                 Phase::Killing => {
                     self.kill();
@@ -310,6 +317,7 @@ impl Job {
 
     fn end(&mut self) {
         if let Phase::Running = self.phase {
+            self.tell_failures();
             self.ask();
             self.phase = Phase::Ending(Instant::now() + GRACE);
         }
@@ -345,13 +353,18 @@ impl Job {
         if let Phase::Running = self.phase {
             // A reader that has gone, as in `deck run ... | head`, is no news.
             if status.terminating_signal() != Some(libc::SIGPIPE) || !self.closed.is_so() {
-                self.say(&format!("{} (pid {pid}) {how}", self.names.in_words(pid)));
+                self.untold.add(self.names.name(pid), pid, how);
             }
             if self.kill_on_failure && !self.living.is_empty() {
+                self.tell_failures();
                 self.say("ending the other nodes (--kill-on-failure)");
                 self.end();
             }
         }
+    }
+
+    fn tell_failures(&mut self) {
+        self.untold.tell().iter().for_each(|line| self.say(line));
     }
 
     fn say(&self, line: &str) {
@@ -392,12 +405,10 @@ impl Job {
                 interrupted = Some(code_of(requests.read()));
             }
         }
-        let (failure, lost) = match output.join() {
-            Ok(()) => (failure, None),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => (failure, Some(PIPE_CLOSED)),
-            // A node that went on printing died of the pipe that was closed because of this.
-            Err(_) => (failure.filter(|code| *code != PIPE_CLOSED), Some(1)),
-        };
+        let lost = output.join().err().map(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => PIPE_CLOSED,
+            _ => 1,
+        });
         Ok(interrupted.or(failure).or(lost).unwrap_or(0))
     }
 }

@@ -65,6 +65,20 @@ fn an_error_says_a_name_in_one_line_that_no_terminal_obeys() {
 }
 
 #[test]
+fn an_error_for_want_of_names_says_what_was_to_be_done() {
+    let (_broker, [a]) = job();
+    let counter = |number| Counter::open(&a, &format!("counter {number}"));
+    let _open: Vec<Counter> = (0..).map_while(|number| counter(number).ok()).collect();
+    for (error, doing) in [
+        (Segment::create(&a, "one more", 8, None).unwrap_err(), "creating segment \"one more\": a job has at most"),
+        (Mutex::open(&a, "one more").unwrap_err(), "opening the mutex \"one more\": a job has at most"),
+    ] {
+        let told = error.to_string();
+        assert!(error.kind() == ErrorKind::NoMemory && told.starts_with(doing), "{told}");
+    }
+}
+
+#[test]
 fn opening_waits_until_a_segment_is_created() {
     let (_broker, [a, b]) = job();
     assert_eq!(Segment::open(&b, "late", TRY).unwrap_err().kind(), ErrorKind::Timeout);

@@ -16,6 +16,7 @@ mod scotch;
 
 use std::result;
 
+use crate::counted::counted;
 use crate::model::Objective;
 use crate::program::{Machine, Program};
 use crate::{Error, Model, Placement};
@@ -250,9 +251,9 @@ impl Found {
                 let machine = Machine::assumed(program.processes.len(), &self.ran)?;
                 let more = if self.ran.iter().any(|ran| *ran > 1) { " or as many as ran there" } else { "" };
                 self.notes.push(format!(
-                    "the machine is assumed: {} nodes with one process each{more}, one switch apart, 1 ns per byte and link; \
+                    "the machine is assumed: {} with one process each{more}, one switch apart, 1 ns per byte and link; \
                      --onto MODEL.json gives another",
-                    machine.topology.nodes()
+                    counted(machine.topology.nodes(), "node", "nodes")
                 ));
                 machine
             }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+mod counted;
 pub mod error;
 pub mod export;
 pub mod import;

@@ -178,7 +178,7 @@ fn broken_profiles_are_told_with_file_and_line() {
     assert!(error.contains("no data"), "{error}");
     let error =
         import::read(Format::OpenMpi, &[text("E 0 16777216 1 bytes 1 msgs sent")], None).unwrap_err().to_string();
-    assert!(error.contains("rank 16777216 is named, but there are 1 lines"), "{error}");
+    assert!(error.contains("rank 16777216 is named, but the data has 1 line"), "{error}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn broken_graphs_are_told_with_their_line() {
     refuse(Format::Metis, "2 1 001\n2 5\n1 6\n", "line 3", "weighs 6, but 5 in line 2");
     refuse(Format::Metis, "2 2\n2\n1\n", "line 1", "says 2 edges, but there are 1");
     refuse(Format::Metis, "2 1\n2\n1\n7\n", "line 4", "expected the end");
-    refuse(Format::Metis, "16777216 0\n", "line 1", "says 16777216 vertices, but the text has 1 lines");
+    refuse(Format::Metis, "16777216 0\n", "line 1", "says 16777216 vertices, but the text has 1 line");
     refuse(Format::ScotchGraph, "1\n", "line 1", "version of Scotch");
     refuse(Format::ScotchGraph, "0\n2 2\n0 00\n1 1\n1 0\n", "line 3", "three digits");
     refuse(Format::ScotchGraph, "0\n2 2\n0 000\n1 1\n", "line 4", "the text ends");
@@ -388,6 +388,16 @@ fn records_of_several_nodes_are_one_program_and_one_placement() {
 }
 
 #[test]
+fn one_of_a_kind_is_told_as_one() {
+    let record = r#"{"deck_access_record": 1, "processes": [{"id": "a", "node": 0}], "segments": [], "accesses": []}"#;
+    let (model, notes) = read(Format::Record, &[text(record)]);
+    assert!(notes.iter().any(|note| note.contains("assumed: 1 node with one process each")), "{notes:?}");
+    let broken = Model { process_slots: Some(vec![1, 1]), ..model };
+    let error = Model::from_json(&broken.to_json()).unwrap_err().to_string();
+    assert!(error.contains("has 2 entries: one for each of 1 node is needed"), "{error}");
+}
+
+#[test]
 fn a_machine_that_records_do_not_tell_is_one_on_which_they_could_be_made() {
     let record = r#"{
   "deck_access_record": 1,
@@ -471,7 +481,7 @@ fn broken_tables_are_told_with_their_line() {
     refuse(Format::Csv, "segment,size\ns,3\n", "line 2", "no column \"size\"");
     refuse(Format::Csv, "segment,replicable\ns,maybe\n", "line 2", "true or false");
     refuse(Format::Csv, "read 8,s\n\"p,3\n", "line 2", "quoted");
-    refuse(Format::Csv, "read_ns,0,1\n0,1,2\n", "line 1", "2 columns and 1 rows");
+    refuse(Format::Csv, "read_ns,0,1\n0,1,2\n", "line 1", "2 columns and 1 row:");
     refuse(Format::Csv, "read_ns,0,1\n0,1,2\n2,1,2\n", "line 3", "node 2: expected 1");
     refuse(Format::Csv, "read_ns,0,1\n0,1,2\n1,1,far\n", "line 3", "\"far\"");
     refuse(Format::Csv, "read_ns,0\n0,1\n\nread_ns,0\n0,1\n", "line 4", "in line 1 already");

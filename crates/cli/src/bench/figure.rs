@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::Nodes;
 use super::{Benchmark, Machine};
+use crate::result::counted;
 
 /// What a node tells: one value.
 #[derive(Debug, Serialize, Deserialize)]
@@ -120,13 +121,14 @@ const NAMES_MIN: usize = 24;
 
 fn in_words(report: &Report) -> String {
     let Machine { cpu, cores, kernel } = &report.machine;
+    let cores = counted(*cores, "core", "cores");
     let repetitions = report.figures.iter().map(|figure| figure.repetitions).max().unwrap_or(0);
     let summary = match repetitions {
         1 => "one run".to_owned(),
         many => format!("median of {many}, smallest and largest"),
     };
     let mut text = format!(
-        "{}: {summary}\n{cpu}, {cores} cores, Linux {kernel}, deck {}; {}\n",
+        "{}: {summary}\n{cpu}, {cores}, Linux {kernel}, deck {}; {}\n",
         report.benchmark, report.version, report.places
     );
     let widths = report.figures.iter().map(|figure| figure.what.chars().count());

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use deck::{Error, ErrorKind};
@@ -14,10 +14,13 @@ use deck_launch::{Launch, Stream};
 use deck_peers::Broker;
 use deck_peers::observe::now_ns;
 use indicatif::ProgressBar;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 use super::spawning::no_thread;
 use super::{Benchmark, clock, cpus, figure};
+
+/// How long nodes have to end by themselves when another one has failed: they hear of its death within a second.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A call that takes so long will not come back.
 pub const LOST: Duration = Duration::from_secs(10);
@@ -142,19 +145,28 @@ impl Nodes {
             std::thread::Builder::new().spawn(pass_on).map_err(no_thread)?;
         }
         drop(tell);
-        let lines = told.iter().collect();
-        succeeded(started.iter().map(|process| process.pid))?;
-        Ok(lines)
+        succeeded(started.iter().filter_map(|process| Pid::from_raw(process.pid as i32)).collect(), &told)?;
+        Ok(told.iter().collect())
     }
 }
 
-fn succeeded(pids: impl Iterator<Item = u32>) -> deck::Result<()> {
+/// Waits for the end of all nodes, which tell what is `told`. When one has failed, the others are ended.
+fn succeeded(mut living: Vec<Pid>, told: &mpsc::Receiver<String>) -> deck::Result<()> {
     let mut all = true;
-    for pid in pids {
-        let ended = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
-        all &= matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
+    while !living.is_empty()
+        && let Ok(Some((pid, status))) = wait(WaitOptions::empty())
+    {
+        living.retain(|other| *other != pid);
+        if status.exit_status() == Some(0) || !all {
+            continue;
+        }
+        all = false;
+        // They may fail of the same, and say so; or wait for minutes, for what does not come.
+        let until = Instant::now() + GRACE;
+        while told.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+        living.iter().for_each(|pid| _ = kill_process(*pid, Signal::KILL));
     }
-    if all {
+    if all && living.is_empty() {
         return Ok(());
     }
     let error = Error::new(ErrorKind::PeerLost, "a node of the benchmark did not reach its end");

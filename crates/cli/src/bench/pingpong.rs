@@ -16,6 +16,7 @@ use super::clock::{SAMPLES, group, one_way_ns};
 use super::figure::{in_bytes, in_unit, not_understood};
 use super::nodes::{LOST, Nodes, Part, Placement};
 use super::{Benchmark, Machine, content, reading};
+use crate::result::counted;
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "pingpong",
@@ -118,9 +119,10 @@ fn merged(times: &[Times]) -> Times {
 
 fn in_words(report: &Report, places: &str) -> String {
     let Machine { cpu, cores, kernel } = &report.machine;
+    let cores = counted(*cores, "core", "cores");
     let mut text = format!(
         "pingpong: one way between two nodes, half of a round trip ({} rounds)\n\
-         {cpu}, {cores} cores, Linux {kernel}, deck {}; {places}\n\n\
+         {cpu}, {cores}, Linux {kernel}, deck {}; {places}\n\n\
          {:>8}  {:^32}      {}\n{:>8}",
         report.rounds, report.version, "", "handed over untouched", "each byte written and read", "size"
     );

@@ -9,7 +9,7 @@ use optisci::sum::Sum;
 use optisci::{Costs, Evaluation, Model, Placement, report};
 
 use super::{files, units};
-use crate::result::within_a_line;
+use crate::result::{counted, within_a_line};
 
 /// Rows of a table that people read.
 const ROWS: usize = 20;
@@ -130,7 +130,8 @@ fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> St
     if evaluation.is_feasible() {
         text.push_str("\nThe placement obeys all limits and pins.\n");
     } else {
-        let _ = writeln!(text, "\nThe placement breaks {} limits or pins:", evaluation.violations.len());
+        let broken = counted(evaluation.violations.len(), "limit or pin", "limits or pins");
+        let _ = writeln!(text, "\nThe placement breaks {broken}:");
         for violation in evaluation.violations.iter().take(ROWS) {
             let _ = writeln!(text, "  {}", within_a_line(&violation.describe(model)));
         }

@@ -14,7 +14,7 @@ pub fn bytes(bytes: f64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= (1u64 << shift) as f64) {
         Some((shift, unit)) => format!("{:.1} {unit}", bytes / (1u64 << shift) as f64),
-        None => format!("{bytes} bytes"),
+        None => format!("{bytes} {}", if bytes == 1.0 { "byte" } else { "bytes" }),
     }
 }
 
@@ -28,6 +28,7 @@ mod tests {
             [time(0.0), time(33.0), time(171_810.91), time(4.124_85e8)],
             ["0.0 ns", "33.0 ns", "171.811 us", "412.485 ms"]
         );
-        assert_eq!([bytes(0.0), bytes(2048.0), bytes(1.5e9)], ["0 bytes", "2.0 KiB", "1.4 GiB"]);
+        let told = [bytes(0.0), bytes(1.0), bytes(2048.0), bytes(1.5e9)];
+        assert_eq!(told, ["0 bytes", "1 byte", "2.0 KiB", "1.4 GiB"]);
     }
 }

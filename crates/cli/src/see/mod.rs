@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use deck::{Error, ErrorKind, NodeState};
 use deck_peers::observe::{self, JobSight};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use self::list::Content;
 use self::report::Report;
@@ -49,7 +49,7 @@ pub struct Options {
 /// Does it.
 pub fn run(options: &Options) -> ExitCode {
     let name = if options.what == What::List { "deck ls" } else { "deck why" };
-    match show(options).and_then(|text| result::print(&text)) {
+    match show(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             result::remark(name, result::within_a_line(&error.to_string()));
@@ -65,7 +65,18 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn show(options: &Options) -> deck::Result<String> {
+/// Everything that is told in JSON.
+#[derive(Serialize)]
+struct All<T> {
+    jobs: Vec<T>,
+    version: &'static str,
+}
+
+fn print_json<T: Serialize>(jobs: deck::Result<Vec<T>>) -> deck::Result<()> {
+    result::print_json(&All { jobs: jobs?, version: deck::VERSION })
+}
+
+fn show(options: &Options) -> deck::Result<()> {
     take_descriptors();
     let wanted = options.job.as_deref();
     let mut jobs = observe::jobs(wanted)?;
@@ -76,13 +87,11 @@ fn show(options: &Options) -> deck::Result<String> {
     }
     let jobs = jobs.into_iter();
     if options.json {
-        let values = jobs.map(|job| match options.what {
-            What::Waits => Ok(Report::of(job)?.value()),
-            What::List if wanted.is_some() => Ok(Content::of(&job).value()),
-            What::List => Ok(list::line_value(&job)),
-        });
-        let values: Vec<Value> = values.collect::<deck::Result<_>>()?;
-        return Ok(format!("{}\n", json!({ "version": deck::VERSION, "jobs": values })));
+        return match options.what {
+            What::Waits => print_json(jobs.map(Report::of).collect()),
+            What::List if wanted.is_some() => print_json(Ok(jobs.map(|job| Content::of(&job).value()).collect())),
+            What::List => print_json(Ok(jobs.map(|job| list::line_value(&job)).collect())),
+        };
     }
     let texts = jobs.map(|job| match options.what {
         What::Waits => Ok(Report::of(job)?.text(options.all)),
@@ -91,9 +100,9 @@ fn show(options: &Options) -> deck::Result<String> {
     });
     let texts: Vec<String> = texts.collect::<deck::Result<_>>()?;
     if texts.is_empty() {
-        return Ok("you have no jobs on this host\n".to_owned());
+        return result::print("you have no jobs on this host\n");
     }
-    Ok(texts.join(if options.what == What::List && wanted.is_none() { "" } else { "\n" }))
+    result::print(&texts.join(if options.what == What::List && wanted.is_none() { "" } else { "\n" }))
 }
 
 /// How many nodes are in it.

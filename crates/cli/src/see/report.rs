@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use deck_peers::observe::{JobSight, NodeSight};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::{Value, json};
 
 use super::cycles::Cycle;
@@ -34,26 +35,45 @@ impl Report {
         let shown = if all { usize::MAX } else { SHOWN };
         text(&self.job, &self.waits, &self.cycles, shown).unwrap_or_default()
     }
+}
 
-    /// In JSON.
-    pub fn value(&self) -> Value {
+/// In JSON. There may be thousands of waits, each for thousands: one is put together at a time.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Report { job, waits, cycles } = self;
-        json!({
-            "job": job.table.job(),
-            "processes": job.processes,
-            "nodes": job.nodes.iter().map(|node| json!({
+        let node = |node: &NodeSight| {
+            json!({
                 "node": node.number.0,
                 "state": state_word(node.state),
                 "process": node.process,
                 "untold": node.untold,
-            })).collect::<Vec<_>>(),
-            "waits": waits.iter().map(|wait| wait_value(job, waits, wait)).collect::<Vec<_>>(),
-            "cycles": cycles.iter().map(|cycle| json!({
+            })
+        };
+        let cycle = |cycle: &Cycle| {
+            let unless = cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread }));
+            json!({
                 "waits": cycle.waits,
                 "unless_guests": cycle.on_guests,
-                "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
-        })
+                "unless": unless.collect::<Vec<_>>(),
+            })
+        };
+        // In the order of their names, as everywhere in JSON.
+        let mut object = serializer.serialize_struct("Report", 5)?;
+        object.serialize_field("cycles", &cycles.iter().map(cycle).collect::<Vec<_>>())?;
+        object.serialize_field("job", &job.table.job())?;
+        object.serialize_field("nodes", &job.nodes.iter().map(node).collect::<Vec<_>>())?;
+        object.serialize_field("processes", &job.processes)?;
+        object.serialize_field("waits", &Waits(job, waits))?;
+        object.end()
+    }
+}
+
+struct Waits<'a>(&'a JobSight, &'a [Wait]);
+
+impl Serialize for Waits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Waits(job, waits) = *self;
+        serializer.collect_seq(waits.iter().map(|wait| wait_value(job, waits, wait)))
     }
 }
 

@@ -89,9 +89,9 @@ fn what_a_placement_breaks_is_told_beside_its_cost() {
     let text = stdout(&deck(folder.path(), &["cost", "model.json", "crowded.json", "--json"]));
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["feasible"], false);
-    assert_eq!(report["violations"][0], "node 0 holds 2 processes and has 1 process slots");
+    assert_eq!(report["violations"][0], "node 0 holds 2 processes and has 1 process slot");
     let text = stdout(&deck(folder.path(), &["cost", "model.json", "crowded.json"]));
-    assert!(text.contains("breaks 1 limits or pins") && text.contains("node 0 holds 2 processes"), "{text}");
+    assert!(text.contains("breaks 1 limit or pin:") && text.contains("node 0 holds 2 processes"), "{text}");
 }
 
 #[test]

@@ -143,12 +143,38 @@ impl Job {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Kills the process behind the one that was started: its only child.
-    pub fn kill_worker(&self) {
+    fn children(&self) -> Vec<Pid> {
         let id = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-        let worker = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
-        kill_process(worker, Signal::KILL).unwrap();
+        children.split_whitespace().map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap()).collect()
+    }
+
+    /// The process behind the one that was started: its only child.
+    fn worker(&self) -> Pid {
+        self.children()[0]
+    }
+
+    /// Kills the child with these arguments, as soon as there is one.
+    pub fn kill_child(&self, arguments: &[&str]) {
+        let arguments = format!("\0{}\0", arguments.join("\0"));
+        let is_it = |pid: &Pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&arguments))
+        };
+        let child = std::iter::repeat_with(|| self.children()).find_map(|children| children.into_iter().find(is_it));
+        kill_process(child.unwrap(), Signal::KILL).unwrap();
+    }
+
+    pub fn signal_worker(&self, signal: Signal) {
+        kill_process(self.worker(), signal).unwrap();
+    }
+
+    /// Returns when it has stopped.
+    pub fn stop_worker(&self) {
+        self.signal_worker(Signal::STOP);
+        let status = format!("/proc/{}/status", self.worker());
+        while !std::fs::read_to_string(&status).unwrap().contains("State:\tT") {
+            std::thread::yield_now();
+        }
     }
 
     /// Its exit status, while nobody reads its output.

@@ -57,6 +57,26 @@ fn what_a_process_said_is_told_before_its_end() {
 }
 
 #[test]
+fn many_that_fail_alike_at_once_are_told_in_one_line_and_few_one_by_one() {
+    for count in [8, 20] {
+        let folder = folder("alike");
+        let text = "echo $$; until test -e $0/end; do sleep 0.01; done; exit 3";
+        let mut job = Job::run(&["-n", &count.to_string(), "sh", "-c", text, folder.to_str().unwrap()]);
+        let processes = job.processes(count);
+        // They are found together, as they end while nobody looks.
+        job.stop_worker();
+        std::fs::write(folder.join("end"), "").unwrap();
+        processes.into_iter().for_each(Process::ends);
+        job.signal_worker(Signal::CONT);
+        let ended = job.ended();
+        let told = ended.errors();
+        let lines = told.matches(" ended with exit status 3\n").count();
+        assert_eq!((ended.code, lines), (3, if count == 8 { 8 } else { 1 }), "{told}");
+        assert_eq!(told.contains("deck run: processes 0 to 19 ended"), count == 20, "{told}");
+    }
+}
+
+#[test]
 fn with_kill_on_failure_one_ends_all() {
     let folder = folder("kill-on-failure");
     let text = "if mkdir $0/first 2>/dev/null; then exit 5; else exec sleep 1000; fi";
@@ -355,15 +375,56 @@ fn a_reader_that_leaves_ends_the_nodes_as_in_a_pipeline() {
 }
 
 #[test]
-fn output_that_cannot_be_passed_on_is_told_while_the_nodes_run() {
-    let text = "exec \"$0\" run -n 2 sh -c 'echo lost; read wait; exit 0' 2>&1 > /dev/full";
-    let mut job = Job::start(script(text, &[DECK]));
-    let input = job.stdin();
-    assert!(job.line().starts_with("deck run: cannot pass output through: No space left on device"));
-    drop(input);
+fn output_that_cannot_be_passed_on_is_told_while_the_nodes_run_to_their_end() {
+    let folder = folder("no-output");
+    for (number, (elsewhere, why)) in
+        [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")].into_iter().enumerate()
+    {
+        let last = folder.join(number.to_string());
+        let text = format!(
+            "exec \"$0\" run -n 2 sh -c 'echo lost; read wait; echo lost; echo too; echo end >> \"$0\"' \"$1\" \
+             2>&1 {elsewhere}"
+        );
+        let mut job = Job::start(script(&text, &[DECK, last.to_str().unwrap()]));
+        let input = job.stdin();
+        assert!(job.line().starts_with(&format!("deck run: cannot pass output through: {why}")));
+        drop(input);
+        let ended = job.ended();
+        assert_eq!((ended.code, ended.text().as_str()), (1, ""), "{elsewhere}: once");
+        assert_eq!(std::fs::read_to_string(&last).unwrap(), "end\nend\n", "{elsewhere}");
+    }
+}
+
+#[test]
+fn where_nothing_can_be_printed_the_exit_status_tells() {
+    let lost = "exec \"$0\" run -n 2 sh -c 'echo lost >&2' ";
+    let unused = "exec \"$0\" run -n 2 true ";
+    for (text, code) in [
+        (format!("{lost} 2>&-"), 1),
+        (format!("{lost} 2>/dev/full"), 1),
+        (format!("{lost} >&- 2>/dev/null"), 0),
+        (format!("{unused} >&- 2>&-"), 0),
+    ] {
+        let ended = Job::start(script(&text, &[DECK])).ended();
+        assert_eq!((ended.code, ended.errors().as_str()), (code, ""), "{text}");
+    }
+    for command in ["ls", "ls --json", "why --json", "--version", "place --help"] {
+        for elsewhere in [">/dev/full", ">&-"] {
+            let ended = Job::start(script(&format!("exec \"$0\" {command} {elsewhere}"), &[DECK])).ended();
+            let told = ended.errors();
+            let is_told = told.contains("the result cannot be printed") && told.lines().count() == 1;
+            assert!(ended.code == 1 && is_told, "{command} {elsewhere}: {} {told}", ended.code);
+        }
+    }
+}
+
+#[test]
+fn a_benchmark_ends_soon_when_a_node_of_it_has_died_for_which_others_would_wait_for_minutes() {
+    let job = Job::command(&["bench", "silent", "--at", "130"]);
+    job.kill_child(&["bench-node", "silent", "3"]);
     let ended = job.ended();
-    assert_eq!(ended.text().matches("cannot pass output").count(), 0, "once");
-    assert_eq!(ended.code, 1);
+    assert_eq!(ended.code, 1, "{}", ended.errors());
+    assert!(ended.errors().contains("a node of the benchmark did not reach its end"), "{}", ended.errors());
 }
 
 #[test]
@@ -476,7 +537,7 @@ fn what_closed_its_files_and_left_the_session_dies_with_deck_run_too() {
 fn when_the_process_behind_deck_run_is_killed_nothing_is_left_either() {
     let mut job = Job::run(&["-n", "2", "sh", "-c", WRAPPER]);
     let processes = job.processes(4);
-    job.kill_worker();
+    job.signal_worker(Signal::KILL);
     processes.into_iter().for_each(Process::ends);
     let ended = job.ended();
     assert_eq!(ended.code, 137);

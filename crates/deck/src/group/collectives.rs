@@ -329,6 +329,22 @@ fn part(elements: usize, size: u32) -> Result<usize> {
     if elements.is_multiple_of(size) {
         return Ok(elements / size);
     }
-    Err(Error::new(ErrorKind::Invalid, format!("{elements} elements do not divide into {size} parts"))
+    let elements = if elements == 1 { "1 element does".to_owned() } else { format!("{elements} elements do") };
+    Err(Error::new(ErrorKind::Invalid, format!("{elements} not divide into {size} parts"))
         .with_remedy("give a multiple of the group's size, or use alltoallv"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_divide_is_told_with_its_number() {
+        assert_eq!(part(6, 3).ok(), Some(2));
+        for (elements, told) in [(1, "1 element does not divide into 3 parts"), (4, "4 elements do not divide into 3")]
+        {
+            let error = part(elements, 3).unwrap_err();
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().starts_with(told), "{error}");
+        }
+    }
 }

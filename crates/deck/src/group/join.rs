@@ -260,7 +260,7 @@ impl Joining<'_> {
         }
         self.compare(board)?;
         if is_formed {
-            let what = format!("{}: all its {} members have come already", self.what(), self.size);
+            let what = format!("{}: all its members have come already, and its size is {}", self.what(), self.size);
             return Err(Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or a larger size"));
         }
         free_places_of_the_dead(membership, board, self.size);

@@ -124,11 +124,9 @@ impl Named {
     /// it opened something.
     pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
         node.check()?;
-        let turn = node
-            .membership()
-            .opening(Deadline::after(default_timeout()))
-            .map_err(|error| error.context(format!("opening the {} {name:?}", kind.word())))?;
-        let opened = turn.open(turn.enter(kind, name, keeps)?);
+        let described = |error: Error| error.context(format!("opening the {} {name:?}", kind.word()));
+        let turn = node.membership().opening(Deadline::after(default_timeout())).map_err(described)?;
+        let opened = turn.open(turn.enter(kind, name, keeps).map_err(described)?);
         drop(turn);
         Ok(Named {
             node: node.clone(),

@@ -147,7 +147,7 @@ impl Segment {
         let table = membership.table();
         // Whoever leaves meanwhile leaves behind it: a node that is gone claims nothing and has nothing to tell.
         let turn = membership.opening(deadline).map_err(|error| error.context(described()))?;
-        let object = turn.enter(ObjectKind::Segment, name, keeps)?;
+        let object = turn.enter(ObjectKind::Segment, name, keeps).map_err(|error| error.context(described()))?;
         let registry = Registry::new(object.words());
         let is_held = || !object.holding().is_empty();
         let claimed = registry.claim(node.number(), &|node| table.is_live(node), &is_held);

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Costs, Terms, access};
+use crate::counted::counted;
 use crate::model::{Model, Objective, Op};
 use crate::placement::{Home, Placement};
 use crate::sum::Sum;
@@ -285,13 +286,16 @@ impl Violation {
         let segment = |index: usize| &model.segments[index].id;
         match self {
             Violation::ProcessSlots { node, used, limit } => {
-                format!("node {node} holds {used} processes and has {limit} process slots")
+                let used = counted(*used, "process", "processes");
+                format!("node {node} holds {used} and has {}", counted(*limit, "process slot", "process slots"))
             }
             Violation::SegmentSlots { node, used, limit } => {
-                format!("node {node} holds {used} segments and has {limit} segment slots")
+                let used = counted(*used, "segment", "segments");
+                format!("node {node} holds {used} and has {}", counted(*limit, "segment slot", "segment slots"))
             }
             Violation::Memory { node, used, limit } => {
-                format!("node {node} holds {used} bytes of segments and has {limit} bytes of memory")
+                let (used, limit) = (counted(*used, "byte", "bytes"), counted(*limit, "byte", "bytes"));
+                format!("node {node} holds {used} of segments and has {limit} of memory")
             }
             Violation::ProcessPin { process: index, pin, node } => {
                 format!("process {} is on node {node} and is pinned to node {pin}", process(*index))

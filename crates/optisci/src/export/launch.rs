@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use crate::counted::counted;
 use crate::topology::Node;
 use crate::{Error, Model, Placement};
 
@@ -16,7 +17,8 @@ impl Hosts {
             return Ok(Hosts((0..nodes).map(|node| format!("node{node}")).collect()));
         }
         if names.len() != nodes {
-            let message = format!("{} hosts were named for a machine of {nodes} nodes: name one for each", names.len());
+            let named = counted(names.len(), "host was named", "hosts were named");
+            let message = format!("{named} for a machine of {}: name one for each", counted(nodes, "node", "nodes"));
             return Err(Error::whole(message));
         }
         let is_name = |name: &String| !name.is_empty() && !name.contains([' ', '\t', '\n', '\r', '=', '#', ',']);

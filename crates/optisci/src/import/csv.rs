@@ -12,6 +12,7 @@ use csv::{ReaderBuilder, StringRecord};
 use super::Found;
 use super::lines::{number, short};
 use crate::Error;
+use crate::counted::counted;
 use crate::model::file::LARGEST_WHOLE;
 use crate::model::{Access, Message, Model, Op, Process, Segment};
 use crate::program::{Ids, Program};
@@ -164,12 +165,7 @@ impl Tables {
             .collect();
         for (line, row) in rows {
             let process = self.process(first(row));
-            if row.len() > header.len() {
-                return Err(Error::at_line(
-                    *line,
-                    format!("has {} cells: the block has {} columns", row.len(), header.len()),
-                ));
-            }
+            fits(header, row, *line)?;
             for (cell, &column) in row.iter().skip(1).zip(&columns) {
                 let cell = cell.trim();
                 let count = if cell.is_empty() { 0 } else { number(cell, *line, "a count", LARGEST_WHOLE)? };
@@ -193,11 +189,17 @@ fn first(row: &StringRecord) -> &str {
     row.get(0).unwrap_or_default().trim()
 }
 
+fn fits(header: &StringRecord, row: &StringRecord, line: usize) -> Result<(), Error> {
+    if row.len() <= header.len() {
+        return Ok(());
+    }
+    let (cells, columns) = (counted(row.len(), "cell", "cells"), counted(header.len(), "column", "columns"));
+    Err(Error::at_line(line, format!("has {cells}: the block has {columns}")))
+}
+
 /// The cells behind the first that are not empty, each with the name of its column.
 fn cells<'a>(header: &'a StringRecord, row: &'a StringRecord, line: usize) -> Result<Vec<(&'a str, &'a str)>, Error> {
-    if row.len() > header.len() {
-        return Err(Error::at_line(line, format!("has {} cells: the block has {} columns", row.len(), header.len())));
-    }
+    fits(header, row, line)?;
     let cells = header.iter().zip(row).skip(1).map(|(name, cell)| (name.trim(), cell.trim()));
     Ok(cells.filter(|(_, cell)| !cell.is_empty()).collect())
 }

@@ -2,6 +2,7 @@
 //! model's order, as the exported graphs number them.
 
 use super::lines::{Words, number};
+use crate::counted::counted;
 use crate::placement::Home;
 use crate::topology::Node;
 use crate::{Error, Model, Placement};
@@ -45,9 +46,10 @@ fn vertices(model: &Model) -> usize {
 
 fn wrong_count(count: u64, model: &Model) -> String {
     format!(
-        "places {count} vertices, but the model has {} processes and {} segments: is it of this model's graph?",
-        model.processes.len(),
-        model.segments.len()
+        "places {}, but the model has {} and {}: is it of this model's graph?",
+        counted(count, "vertex", "vertices"),
+        counted(model.processes.len(), "process", "processes"),
+        counted(model.segments.len(), "segment", "segments")
     )
 }
 

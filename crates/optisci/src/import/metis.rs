@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use super::Found;
 use super::lines::{number, short};
 use crate::Error;
+use crate::counted::counted;
 use crate::model::file::LARGEST_WHOLE;
 use crate::program::Program;
 use crate::topology::MOST_NODES;
@@ -22,7 +23,7 @@ pub(super) fn program(text: &str) -> Result<Found, Error> {
     let present = text.lines().count();
     // Lines of vertices without neighbours may be left out at the end: as many as there may be nodes for them.
     if vertices > (present + MOST_NODES) as u64 {
-        let message = format!("says {vertices} vertices, but the text has {present} lines");
+        let message = format!("says {vertices} vertices, but the text has {}", counted(present, "line", "lines"));
         return Err(Error::at_line(header_line, message));
     }
 

@@ -10,6 +10,7 @@
 use super::lines::{number, short};
 use super::{Found, Input};
 use crate::Error;
+use crate::counted::counted;
 use crate::model::file::LARGEST_WHOLE;
 use crate::program::Program;
 use crate::topology::MOST_NODES;
@@ -42,7 +43,8 @@ pub(super) fn program(inputs: &[Input<'_>]) -> Result<Found, Error> {
     let ranks = lines.iter().map(|line| line.from.max(line.to) + 1).max().unwrap_or(0) as usize;
     // A line tells of two ranks, and no line of as many as there may be nodes for them.
     if ranks > 2 * lines.len() + MOST_NODES {
-        let message = format!("rank {} is named, but there are {} lines of data", ranks - 1, lines.len());
+        let data = counted(lines.len(), "line", "lines");
+        let message = format!("rank {} is named, but the data has {data}", ranks - 1);
         return Err(Error::whole(message));
     }
     let mut program = Program::of_ranks(ranks);
@@ -50,8 +52,10 @@ pub(super) fn program(inputs: &[Input<'_>]) -> Result<Found, Error> {
     for line in &lines {
         program.add_messages(line.from, line.to, line.count, line.bytes);
     }
-    let left_out =
-        format!("{collective} lines of collectives (C) are left out: the library's messages (I) carried them");
+    let left_out = format!(
+        "{} of collectives (C) left out: the library's messages (I) carried them",
+        counted(collective, "line", "lines")
+    );
     let notes = if collective > 0 { vec![left_out] } else { Vec::new() };
     Ok(Found { program: Some(program), notes, ..Found::default() })
 }

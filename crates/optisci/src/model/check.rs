@@ -9,6 +9,7 @@ use super::file::{
 };
 use super::{Access, CostModel, HopBytes, Matrix, Message, Model, Process, Readings, Scipos, Segment, UNLIMITED};
 use crate::Error;
+use crate::counted::counted;
 use crate::topology::{FatTree, MOST_NODES, Node, Topology, Torus};
 
 /// Fails if a file says that it is of another version, whatever else is wrong with it.
@@ -171,10 +172,7 @@ fn messages(entries: &[MessageEntry<'_>], processes: &HashMap<&str, u32>) -> Res
 fn limit(name: &str, entries: Option<Vec<Option<Whole>>>, nodes: usize) -> Result<Option<Vec<u64>>, Error> {
     let Some(entries) = entries else { return Ok(None) };
     if entries.len() != nodes {
-        return Err(Error::at_path(
-            name,
-            format!("has {} entries: one for each of {nodes} nodes is needed", entries.len()),
-        ));
+        return Err(Error::at_path(name, lacks("entry", "entries", entries.len(), nodes)));
     }
     Ok(Some(entries.into_iter().map(|entry| entry.map_or(UNLIMITED, |whole| whole.0)).collect()))
 }
@@ -338,14 +336,20 @@ pub(crate) fn cost_model(entry: CostModelEntry, nodes: usize) -> Result<CostMode
     })
 }
 
+/// There are not as many as nodes.
+fn lacks(one: &str, many: &str, there: usize, nodes: usize) -> String {
+    let nodes = counted(nodes, "node", "nodes");
+    format!("has {}: one for each of {nodes} is needed", counted(there, one, many))
+}
+
 fn matrix(path: &str, rows: &[Vec<f64>], nodes: usize) -> Result<Vec<f64>, Error> {
     if rows.len() != nodes {
-        return Err(Error::at_path(path, format!("has {} rows: one for each of {nodes} nodes is needed", rows.len())));
+        return Err(Error::at_path(path, lacks("row", "rows", rows.len(), nodes)));
     }
     let mut entries = Vec::with_capacity(nodes * nodes);
     for (a, row) in rows.iter().enumerate() {
         if row.len() != nodes {
-            let message = format!("has {} entries: one for each of {nodes} nodes is needed", row.len());
+            let message = lacks("entry", "entries", row.len(), nodes);
             return Err(Error::at_path(format!("{path}[{a}]"), message));
         }
         for (b, &ns) in row.iter().enumerate() {

@@ -3,6 +3,7 @@
 use super::choice::{Choice, Chooser, Prices};
 use super::instance::Instance;
 use super::packing::{self, Outcome, Room};
+use crate::counted::counted;
 use crate::model::UNLIMITED;
 use crate::placement::Home;
 
@@ -48,13 +49,20 @@ fn processes(instance: &Instance<'_>) -> Option<String> {
         if pinned > slots {
             let missing = pinned - slots;
             return Some(format!(
-                "process_slots: {pinned} processes are pinned to node {node}, which has {slots} process slots: {missing} too few"
+                "process_slots: {} pinned to node {node}, which has {}: {missing} too few",
+                counted(pinned, "process is", "processes are"),
+                counted(slots, "process slot", "process slots")
             ));
         }
     }
     let (wanted, there) = (instance.processes() as u128, room(slots));
     (wanted > there).then(|| {
-        format!("process_slots: {wanted} processes, and {there} process slots on all nodes: {} too few", wanted - there)
+        format!(
+            "process_slots: {}, and {} on all nodes: {} too few",
+            counted(wanted, "process", "processes"),
+            counted(there, "process slot", "process slots"),
+            wanted - there
+        )
     })
 }
 
@@ -66,13 +74,20 @@ fn slots(instance: &Instance<'_>) -> Option<String> {
         if pinned > slots {
             let missing = pinned - slots;
             return Some(format!(
-                "segment_slots: {pinned} segments are pinned to node {node}, which has {slots} segment slots: {missing} too few"
+                "segment_slots: {} pinned to node {node}, which has {}: {missing} too few",
+                counted(pinned, "segment is", "segments are"),
+                counted(slots, "segment slot", "segment slots")
             ));
         }
     }
     let (wanted, there) = (instance.segments() as u128, room(slots));
     (wanted > there).then(|| {
-        format!("segment_slots: {wanted} segments, and {there} segment slots on all nodes: {} too few", wanted - there)
+        format!(
+            "segment_slots: {}, and {} on all nodes: {} too few",
+            counted(wanted, "segment", "segments"),
+            counted(there, "segment slot", "segment slots"),
+            wanted - there
+        )
     })
 }
 
@@ -88,14 +103,16 @@ fn memory(instance: &Instance<'_>) -> Option<String> {
         if memory != UNLIMITED && pinned > u128::from(memory) {
             let missing = pinned - u128::from(memory);
             return Some(format!(
-                "memory_bytes: segments of {pinned} bytes are pinned to node {node}, which has {memory} bytes: {missing} missing"
+                "memory_bytes: segments of {pinned} bytes are pinned to node {node}, which has {}: {missing} missing",
+                counted(memory, "byte", "bytes")
             ));
         }
     }
     let (wanted, there) = (bytes(instance), room(memory));
     if wanted > there {
         return Some(format!(
-            "memory_bytes: the segments have {wanted} bytes, all nodes together {there}: {} missing",
+            "memory_bytes: the segments have {}, all nodes together {there}: {} missing",
+            counted(wanted, "byte", "bytes"),
             wanted - there
         ));
     }
@@ -126,12 +143,13 @@ fn memory(instance: &Instance<'_>) -> Option<String> {
                 1 => {
                     let largest = free.iter().copied().max().unwrap_or(0);
                     format!(
-                        "memory_bytes: segment {id} has {bytes} bytes, and no node has more than {largest} free: {} missing",
+                        "memory_bytes: segment {id} has {}, and no node has more than {largest} free: {} missing",
+                        counted(bytes, "byte", "bytes"),
                         bytes.saturating_sub(largest)
                     )
                 }
                 _ => format!(
-                    "memory_bytes: {wanted} segments have {bytes} bytes or more, and the nodes have room for {there} of them: {} too many",
+                    "memory_bytes: {wanted} segments have {bytes} or more bytes, and the nodes have room for {there} of them: {} too many",
                     u128::from(wanted) - there
                 ),
             });

@@ -70,8 +70,7 @@ impl Opening<'_> {
     /// # Errors
     /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has too many names.
     pub fn enter(&self, kind: ObjectKind, name: &str, keeps: Keeps) -> Result<Object> {
-        let entered = self.membership.objects.enter(kind, name, self.membership.seat(), keeps);
-        entered.map_err(|error| error.context(format!("opening the {} {name:?}", kind.word())))
+        self.membership.objects.enter(kind, name, self.membership.seat(), keeps)
     }
 
     /// The thing of this kind and name, if it has one.

@@ -2,7 +2,7 @@
 import type { Engine } from '../engine/engine';
 import { filledIn } from '../model/edit';
 import { type Model, type Placement, placementFromFile } from '../model/model';
-import { bytes, count } from '../model/numbers';
+import { bytes, count, counted } from '../model/numbers';
 
 /** What opening would do. */
 export interface Offer {
@@ -81,8 +81,8 @@ function factsOf(file: Model): string[] {
   const shape = topology.kind === 'torus' ? torus(topology.dims) : `a tree of switches, ${topology.radices.join(' × ')}`;
   const memory = model.segments.reduce((sum, segment) => sum + segment.bytes, 0);
   return [
-    `Machine: ${shape}, ${count(topology.nodes)} ${topology.nodes === 1 ? 'node' : 'nodes'}`,
-    `${count(model.processes.length)} processes, ${count(model.segments.length)} segments (${bytes(memory)})`,
-    `${count(model.accesses.length)} entries of accesses, ${count((model.messages ?? []).length)} of messages`,
+    `Machine: ${shape}, ${counted(topology.nodes, 'node', 'nodes')}`,
+    `${counted(model.processes.length, 'process', 'processes')}, ${counted(model.segments.length, 'segment', 'segments')} (${bytes(memory)})`,
+    `${counted(model.accesses.length, 'entry', 'entries')} of accesses, ${count((model.messages ?? []).length)} of messages`,
   ];
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, change, count, differs, share, time } from './numbers';
+import { bytes, change, count, counted, differs, share, time } from './numbers';
 
 describe('numbers', () => {
   it('times get the unit that fits them', () => {
@@ -21,6 +21,9 @@ describe('numbers', () => {
     expect(change(100, 150)).toBe('+50 %');
     expect(change(100, 100.001)).toBe('+0.001 %');
     expect(change(0, 5)).toBe('from zero');
+  });
+  it('one is no plural', () => {
+    expect([0, 1, 2, 1200].map((value) => counted(value, 'entry', 'entries'))).toEqual(['0 entries', '1 entry', '2 entries', '1\u202f200 entries']);
   });
   it('shares and counts', () => {
     expect(share(43, 50)).toBe('86 %');

@@ -23,6 +23,9 @@ export const bytes = (count: number): string => scaled(count, 1024, ['B', 'KiB',
 /** `20 000`, with thin spaces that no line break splits. */
 export const count = (value: number): string => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, '\u202f');
 
+/** `1 item`, `2 items`. */
+export const counted = (value: number, one: string, many: string): string => `${count(value)} ${value === 1 ? one : many}`;
+
 /** A value of an objective in its unit. */
 export const amount = (value: number, unit: 'ns' | 'bytes'): string => (unit === 'ns' ? time(value) : bytes(value));
 

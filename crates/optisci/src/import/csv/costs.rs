@@ -8,6 +8,7 @@ use csv::StringRecord;
 use super::super::lines::{number, short};
 use super::Row;
 use crate::Error;
+use crate::counted::counted;
 use crate::model::{CostModel, Matrix, Model};
 use crate::program::Machine;
 use crate::topology::{FatTree, Topology};
@@ -46,8 +47,8 @@ impl Costs {
     pub fn take(&mut self, title: Title, line: usize, header: &StringRecord, rows: &[Row]) -> Result<(), Error> {
         let nodes = header.len() - 1;
         if nodes == 0 || nodes > MOST_NODES || rows.len() != nodes {
-            let message =
-                format!("has {nodes} columns and {} rows: expected as many, from 1 to {MOST_NODES}", rows.len());
+            let (columns, rows) = (counted(nodes, "column", "columns"), counted(rows.len(), "row", "rows"));
+            let message = format!("has {columns} and {rows}: expected as many, from 1 to {MOST_NODES}");
             return Err(Error::at_line(line, message));
         }
         let in_order = |cell: Option<&str>, node: usize, line: usize| {
@@ -63,7 +64,10 @@ impl Costs {
         for (node, (line, row)) in rows.iter().enumerate() {
             in_order(row.get(0), node, *line)?;
             if row.len() != nodes + 1 {
-                return Err(Error::at_line(*line, format!("has {} costs: expected {nodes}", row.len() - 1)));
+                return Err(Error::at_line(
+                    *line,
+                    format!("has {}: expected {nodes}", counted(row.len() - 1, "cost", "costs")),
+                ));
             }
             for cell in row.iter().skip(1) {
                 entries.push(cost(cell.trim(), *line)?);
@@ -105,7 +109,8 @@ impl Costs {
                 return Ok(Some(Machine { cost_model, ..Machine::of(base.clone()) }));
             }
             Some(base) => notes.push(format!(
-                "the costs are of {nodes} nodes and --onto is of {}: its limits are left out",
+                "the costs are of {} and --onto is of {}: its limits are left out",
+                counted(nodes, "node", "nodes"),
                 base.nodes()
             )),
             None => {}
