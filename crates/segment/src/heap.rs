@@ -145,8 +145,8 @@ impl HeapMemory {
         self.held.watch(watcher)
     }
 
-    /// Fails if so much can never be had.
-    fn check_size(&self, bytes: usize) -> Result<()> {
+    /// Fails if so much can never be had; `remedy` is what to do then.
+    fn check_size(&self, bytes: usize, remedy: &'static str) -> Result<()> {
         // Acquire: pairs with: heap/closed.
         if self.is_closed.load(Ordering::Acquire) {
             let what = "a buffer of a node that has left its job";
@@ -155,7 +155,7 @@ impl HeapMemory {
         let size = self.segment.bytes() - DATA;
         if bytes > size {
             let what = format!("{bytes} bytes are more than this node's heap of {}", limits::size(size as u64));
-            return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("send it in parts, or set DECK_HEAP to more"));
+            return Err(Error::new(ErrorKind::NoMemory, what).with_remedy(remedy));
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl HeapMemory {
     /// whose parent's heap it is.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         fork::check()?;
-        self.check_size(bytes)?;
+        self.check_size(bytes, "send it in parts, or set DECK_HEAP to more")?;
         self.or_with_reserve(|| self.try_allocate(bytes))
     }
 

@@ -25,6 +25,11 @@ const PLACES: usize = 3;
 /// Places of a member that may be ahead of others: as many of its contributions may be unread.
 const PLACES_AHEAD: usize = 8;
 
+/// Memory of a room. Its size is not what the program gave, so an error says whose it is and how much it can become.
+fn region(heap: &Arc<HeapMemory>, bytes: usize) -> Result<Region> {
+    heap.region(bytes).map_err(|error| error.context("room for what a member of a group gives, up to 8 MiB"))
+}
+
 /// Where a member's contributions lie.
 #[derive(Default)]
 pub struct Room {
@@ -70,7 +75,7 @@ impl Room {
         // Whoever came to a phase has taken all pieces of the calls before.
         self.outgrown.retain(|(since, _)| *since >= phase);
         if self.window.as_ref().is_none_or(|region| region.bytes() < bytes) {
-            let region = heap.region(bytes.next_multiple_of(STEP))?;
+            let region = region(heap, bytes.next_multiple_of(STEP))?;
             self.outgrown.extend(self.window.replace(region).map(|old| (phase, old)));
         }
         Ok(self.window.as_ref().map_or(0, Region::offset))
@@ -83,7 +88,7 @@ impl Room {
     /// `NoMemory`.
     pub fn made_once(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
         if self.made.as_ref().is_none_or(|region| region.bytes() < bytes) {
-            let region = heap.region(bytes.next_power_of_two().max(STEP))?;
+            let region = region(heap, bytes.next_power_of_two().max(STEP))?;
             self.outgrown.extend(self.made.replace(region).map(|old| (phase, old)));
         }
         Ok(self.made.as_ref().map_or(0, Region::offset))
@@ -110,7 +115,7 @@ impl Room {
     pub fn take_ahead(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
         if bytes > self.place {
             let place = bytes.next_power_of_two().max(LINE);
-            let region = heap.region((PLACES_AHEAD * place).max(STEP))?;
+            let region = region(heap, (PLACES_AHEAD * place).max(STEP))?;
             self.outgrown.extend(self.ahead.replace(region).map(|old| (phase, old)));
             (self.place, self.next, self.since) = (place, 0, [0; PLACES_AHEAD]);
         }
@@ -120,7 +125,7 @@ impl Room {
 
     fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
         if self.short.as_ref().is_none_or(|region| region.bytes() < 2 * bytes) {
-            let region = heap.region(2 * bytes.next_power_of_two().max(STEP))?;
+            let region = region(heap, 2 * bytes.next_power_of_two().max(STEP))?;
             self.outgrown.extend(self.short.replace(region).map(|old| (phase, old)));
         }
         Ok(self.short.as_ref().map_or(0, |region| region.offset() + (phase % 2) as usize * region.bytes() / 2))
@@ -162,7 +167,7 @@ impl Room {
     }
 
     fn grow(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<()> {
-        let region = heap.region(bytes.next_multiple_of(STEP))?;
+        let region = region(heap, bytes.next_multiple_of(STEP))?;
         self.outgrown.extend(self.long.replace(region).map(|old| (phase, old)));
         self.taken = 0;
         Ok(())
@@ -185,7 +190,7 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use deck_mudeck::NodeId;
+    use deck_mudeck::{ErrorKind, NodeId};
     use deck_segment::{HeapOptions, Seat, layout};
 
     use super::*;
@@ -218,6 +223,26 @@ mod tests {
             let longest = PLACES * (1 << 20);
             let has: usize = room.leave().iter().map(Region::bytes).sum();
             assert!(has <= longest.max(MOST) + 2 * LONG, "{has} bytes for {members} members");
+        }
+    }
+
+    /// The program has asked for another number of bytes, and may have no messages that it could send in parts.
+    #[test]
+    fn where_a_heap_is_too_small_the_error_says_for_what_and_how_much_is_enough() {
+        let heap = HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(layout::DATA + (1 << 20))).unwrap();
+        let mut room = Room::default();
+        let refused = [
+            room.take(&heap, 1, LONG - 1, 3).and_then(|_| room.take(&heap, 2, 300 << 10, 3)),
+            room.take(&heap, 3, 2 << 20, 3),
+            room.window(&heap, 4, 2 << 20),
+            room.made_once(&heap, 5, 2 << 20),
+            room.take_ahead(&heap, 6, 1 << 20),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            let text = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::NoMemory, "{text}");
+            assert!(text.contains("a member of a group") && text.contains("8 MiB"), "{text}");
+            assert!(error.remedy().contains("DECK_HEAP") && !text.contains("in parts"), "{text}");
         }
     }
 }

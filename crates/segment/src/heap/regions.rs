@@ -28,7 +28,7 @@ impl HeapMemory {
     }
 
     pub(super) fn region_in(self: &Arc<Self>, bytes: usize, part: usize) -> Result<Region> {
-        self.check_size(bytes)?;
+        self.check_size(bytes, "set DECK_HEAP to more")?;
         let bytes = bytes.next_multiple_of(LINE);
         let (offset, part) = self.or_with_reserve(|| {
             self.take_growing(|_, blocks, supply| {
