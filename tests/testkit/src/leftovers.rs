@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::calls::SOON;
+use crate::look;
 
 /// The variable by which processes of a job are recognized, those that its nodes started included.
 pub const JOB_MARK: &str = "DECK_TEST_JOB";
@@ -36,7 +37,7 @@ impl Before {
         let until = Instant::now() + SOON;
         let mut running = processes(mark);
         while !running.is_empty() && Instant::now() < until {
-            std::thread::yield_now();
+            look::pause();
             running = processes(mark);
         }
         let mut found: Vec<String> = running.into_iter().map(|process| format!("a process: {process}")).collect();
