@@ -4,12 +4,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deck_testkit::application::{Application, wait_for};
-use deck_testkit::set_trap;
+use deck_testkit::{products, set_trap};
 use tempfile::tempdir;
 
 /// A scene with an include of its own, textures, shadows, reflections and smooth colours.
@@ -205,8 +204,9 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
 }
 
 fn write_script(path: &Path, lines: &str) {
-    fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = path.with_extension("text");
+    fs::write(&text, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    products::install(&text, path);
 }
 
 /// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deck_testkit::application::{Application, expect_nothing_made_elsewhere};
 use deck_testkit::see::deck;
-use deck_testkit::set_trap;
+use deck_testkit::{look, set_trap};
 use optisci::import::{self, Format, Input};
 use optisci::model::Op;
 use serde_json::Value;
@@ -292,7 +292,7 @@ fn wait_until_joined(job: &str, nodes: usize) {
         if told["jobs"][0]["nodes"].as_array().is_some_and(|joined| joined.len() == nodes) {
             return;
         }
-        std::thread::yield_now();
+        look::pause();
     }
 }
 

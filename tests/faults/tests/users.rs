@@ -10,7 +10,7 @@ use std::process::Command;
 
 use deck_peers::Refusal;
 use deck_peers::wire::Frame;
-use deck_testkit::{Job, SOON, see};
+use deck_testkit::{Job, SOON, products, see};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
@@ -40,7 +40,7 @@ struct OpenProgram(TempPath);
 impl OpenProgram {
     fn new() -> OpenProgram {
         let copy = NamedTempFile::new().expect("the temporary folder can be written").into_temp_path();
-        fs::copy(deck_testkit::node_program!(), &copy).expect("the temporary folder can be written");
+        products::install(Path::new(deck_testkit::node_program!()), &copy);
         OpenProgram(copy)
     }
 
@@ -57,7 +57,7 @@ fn can_start(wrapper: &[&str], program: &OpenProgram) -> bool {
     }
     // Any program will do, but it must be one that lies where the real one does.
     let probe = program.0.with_extension("probe");
-    fs::copy(Path::new("/bin/true"), &probe).expect("the temporary folder can be written");
+    products::install(Path::new("/bin/true"), &probe);
     let output = Command::new(wrapper[0]).args(&wrapper[1..]).arg(&probe).output();
     let _ = fs::remove_file(&probe);
     match output {

@@ -11,6 +11,7 @@ use deck_sync::atomic::{AtomicU32, Ordering};
 use crate::Chance;
 use crate::job::repeat;
 use crate::leftovers::{JOB_MARK, kill_orphans};
+use crate::look;
 use crate::process::state_of;
 use crate::watchdog::Watchdog;
 
@@ -34,7 +35,7 @@ pub fn expect_nothing_made_elsewhere(application: &mut Command, has_come: impl F
     while !has_come(&other) {
         let ended = lost.try_wait().expect("it was started");
         assert_eq!(ended, None, "it has not come");
-        std::thread::yield_now();
+        look::pause();
     }
     other.leave().expect("it leaves in order");
     let output = lost.wait_with_output().expect("it ends");
@@ -116,7 +117,7 @@ impl Application {
             match state_of(pid) {
                 Some('T') => return,
                 Some('Z') | None => panic!("process {pid} has ended"),
-                Some(_) => std::thread::yield_now(),
+                Some(_) => look::pause(),
             }
         }
     }
@@ -179,7 +180,7 @@ pub fn wait_for(address: &str, mut is_there: impl FnMut(&Page) -> bool) -> Page 
         if is_there(&page) {
             return page;
         }
-        std::thread::yield_now();
+        look::pause();
     }
 }
 

@@ -7,6 +7,7 @@ use deck_mudeck::NodeId;
 use deck_peers::stat;
 
 use crate::answer::{Answer, Failure};
+use crate::look;
 use crate::process::Process;
 
 /// Long enough for everything that happens at all.
@@ -145,7 +146,7 @@ impl Process {
         let begun = self.answer(lane);
         assert!(begun.is_some_and(|answer| answer.is_note), "{what} has not begun");
         while !self.is_asleep() {
-            std::thread::yield_now();
+            look::pause();
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::calls::SOON;
+use crate::look;
 
 /// The variable by which processes of a job are recognized, those that its nodes started included.
 pub const JOB_MARK: &str = "DECK_TEST_JOB";
@@ -32,25 +33,29 @@ impl Before {
 
     /// Everything that the job with this mark left behind, one sentence each; `temporary` was its folder for files.
     pub fn left_behind(&self, mark: &str, temporary: &Path) -> Vec<String> {
-        let mut found = Vec::new();
-        found.extend(names_in(temporary).into_iter().map(|name| format!("a file in the temporary folder: {name}")));
-        // Other programs of the machine use the folder too; what is DECK's says so, or carries the job's name.
-        let new = names_in(Path::new(SHARED_MEMORY)).into_iter().filter(|name| !self.shared_memory.contains(name));
-        let ours = new.filter(|name| name.to_lowercase().contains("deck") || name.contains(mark));
-        found.extend(ours.map(|name| format!("named shared memory: {SHARED_MEMORY}/{name}")));
-        let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-        let ours = sockets.lines().filter(|line| line.contains(mark));
-        found.extend(ours.map(|line| format!("a socket with a name: {line}")));
-        // Those that were killed a moment ago may still be on their way out.
+        // Those that were killed a moment ago may still be on their way out, with all that they have open.
         let until = Instant::now() + SOON;
         let mut running = processes(mark);
         while !running.is_empty() && Instant::now() < until {
-            std::thread::yield_now();
+            look::pause();
             running = processes(mark);
         }
-        found.extend(running.into_iter().map(|process| format!("a process: {process}")));
+        let mut found: Vec<String> = running.into_iter().map(|process| format!("a process: {process}")).collect();
+        found.extend(names_in(temporary).into_iter().map(|name| format!("a file in the temporary folder: {name}")));
+        // Other programs of the machine use the folder too; what is DECK's says so, or carries the job's name.
+        let new = names_in(Path::new(SHARED_MEMORY)).into_iter().filter(|name| !self.shared_memory.contains(name));
+        let ours = new.filter(|name| name.to_lowercase().contains("deck") || carries(name, mark));
+        found.extend(ours.map(|name| format!("named shared memory: {SHARED_MEMORY}/{name}")));
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let ours = sockets.lines().filter(|line| carries(line, mark));
+        found.extend(ours.map(|line| format!("a socket with a name: {line}")));
         found
     }
+}
+
+/// Is the mark there, and not only the beginning of another one's, which has a longer number?
+fn carries(text: &str, mark: &str) -> bool {
+    text.match_indices(mark).any(|(at, _)| !text[at + mark.len()..].starts_with(|next: char| next.is_ascii_digit()))
 }
 
 /// Kills what the nodes of a job started and left behind.
@@ -74,4 +79,22 @@ fn marked(mark: &str) -> Vec<i32> {
         environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     names_in(Path::new("/proc")).iter().filter_map(|name| name.parse().ok()).filter(is_marked).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    use super::*;
+
+    #[test]
+    fn what_a_job_with_a_longer_number_has_is_not_left_behind_by_this_one() {
+        let mark = format!("deck-left-{}-1", std::process::id());
+        let longer = format!("{mark}1");
+        let address = SocketAddr::from_abstract_name(format!("deck/0/{longer}")).unwrap();
+        let _listening = UnixListener::bind_addr(&address).unwrap();
+        let (before, nowhere) = (Before::look(), Path::new("/nowhere"));
+        assert_eq!([&mark, &longer].map(|mark| before.left_behind(mark, nowhere).len()), [0, 1]);
+    }
 }

@@ -21,6 +21,7 @@ mod fork;
 mod groups;
 pub mod job;
 pub mod leftovers;
+pub mod look;
 mod memory_group;
 mod named;
 pub mod process;

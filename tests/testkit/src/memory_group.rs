@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::look;
+
 /// A control group whose processes have so much memory together.
 pub struct MemoryGroup {
     folder: PathBuf,
@@ -66,7 +68,7 @@ impl Drop for MemoryGroup {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
             }
-            std::thread::yield_now();
+            look::pause();
         }
         eprintln!("{} stays behind", self.folder.display());
     }

@@ -19,6 +19,7 @@ use deck_sync::locks::lock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::answer::Answer;
+use crate::look;
 
 /// The lane of [`Process::ask`].
 const MAIN: &str = "main";
@@ -194,7 +195,7 @@ impl Process {
     /// Returns once the kernel has stopped it, which it may have asked for itself.
     pub fn await_stop(&self) {
         while !self.is_stopped() {
-            std::thread::yield_now();
+            look::pause();
         }
     }
 

@@ -46,6 +46,18 @@ pub fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// Copies a program to where everybody may execute it.
+///
+/// Another process writes it: what another thread starts just then would inherit a descriptor of this process, and the
+/// program cannot be executed while anybody has it open for writing.
+///
+/// # Panics
+/// If it cannot be written.
+#[track_caller]
+pub fn install(program: &Path, to: &Path) {
+    succeed(Command::new("install").args(["-m", "755"]).args([program, to]));
+}
+
 /// A command that what the surroundings say about a job, or ask to be logged, does not concern.
 pub fn alone(program: &Path) -> Command {
     let mut command = Command::new(program);

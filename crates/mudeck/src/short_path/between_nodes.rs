@@ -1,16 +1,17 @@
 //! Two nodes that post to one another.
 //!
-//! They take turns, and tell one another so beside DECK: nobody ever waits inside of it. One that waits long enough
+//! They take turns, and tell one another so through pipes: nobody ever waits inside of DECK. One that waits long enough
 //! goes to sleep, and one that has waited often looks whether it has a conversation; both is for the time before the
 //! rounds that count.
 
-use std::hint::spin_loop;
+use std::os::fd::OwnedFd;
 use std::sync::LazyLock;
-use std::thread::panicking;
 
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::pipe::pipe;
 
 use super::{expect_no_allocation, expect_no_system_call, sentence, serve};
+use crate::clone::MailboxClone;
+use crate::mailbox::Mailbox;
 use crate::message::Message;
 use crate::settings::Settings;
 use crate::testing::SOON;
@@ -61,33 +62,40 @@ impl Traffic {
 static PASSES_COPIES: LazyLock<bool> =
     LazyLock::new(|| Settings::from_environment().expect("sensible variables").heap.fetching.passes_copies());
 
-/// Whose turn it is: of the first one if even.
-#[derive(Default)]
-struct Turns {
-    turn: AtomicU64,
-    has_failed: AtomicBool,
+/// A buffer of the first node's that is in flight from the second all the time, to a mail box that nobody looks into.
+/// Whoever posts buffers of others has its control thread come by until all are back; the first post after a while
+/// without any wakes it, which takes a system call.
+fn keep_one_in_flight([first, second]: [&Talker; 2]) -> (Mailbox, MailboxClone) {
+    let kept = first.node.mailbox("kept").unwrap();
+    let to_kept = second.node.clone_mailbox("kept", SOON).unwrap();
+    first.other.post(first.message(0, 20_000), SOON).unwrap();
+    to_kept.post(second.retrieve(0, 20_000), SOON).unwrap();
+    (kept, to_kept)
 }
 
 /// One of the two.
 struct Side<'a> {
     talker: &'a Talker,
-    turns: &'a Turns,
     is_first: bool,
+    has_turn: bool,
+    /// Where it is told that it has the turn: reading, like writing, is allowed in jail.
+    told: OwnedFd,
+    /// Where it tells the other one.
+    tell: OwnedFd,
     received: Message,
 }
 
 impl Side<'_> {
-    fn await_turn(&self) {
-        // Acquire: pairs with: short-path/turn.
-        while self.turns.turn.load(Ordering::Acquire).is_multiple_of(2) != self.is_first {
-            assert!(!self.turns.has_failed.load(Ordering::Relaxed), "the other side has failed");
-            spin_loop();
-        }
+    fn await_turn(&mut self) {
+        let has_turn = self.has_turn || rustix::io::read(&self.told, &mut [0]) == Ok(1);
+        assert!(has_turn, "the other side has failed");
+        self.has_turn = true;
     }
 
-    fn end_turn(&self) {
-        // Release: pairs with: short-path/turn.
-        self.turns.turn.fetch_add(1, Ordering::Release);
+    fn end_turn(&mut self) {
+        self.has_turn = false;
+        // The other one may have ended with its last turn.
+        let _ = rustix::io::write(&self.tell, &[0]);
     }
 
     fn post_new(&self, size: usize) {
@@ -146,21 +154,16 @@ impl Side<'_> {
     }
 }
 
-impl Drop for Side<'_> {
-    fn drop(&mut self) {
-        if panicking() {
-            self.turns.has_failed.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Both sides, each in a thread of its own, go through the traffic once, and then again as `counted` has them do it.
 fn run(traffic: Traffic, counted: fn(&mut dyn FnMut())) {
     let pair = traffic.talkers();
-    let turns = Turns::default();
+    let _in_flight = (traffic == Traffic::HandedOver).then(|| keep_one_in_flight(pair.each_ref()));
+    let [(told_first, tell_first), (told_second, tell_second)] = [(); 2].map(|()| pipe().unwrap());
+    let ends = [(told_first, tell_second), (told_second, tell_first)];
     std::thread::scope(|scope| {
-        for (talker, is_first) in pair.iter().zip([true, false]) {
-            let mut side = Side { talker, turns: &turns, is_first, received: talker.node.message() };
+        for ((talker, (told, tell)), is_first) in pair.iter().zip(ends).zip([true, false]) {
+            let received = talker.node.message();
+            let mut side = Side { talker, is_first, has_turn: is_first, told, tell, received };
             scope.spawn(move || {
                 side.warm_up(traffic);
                 let before = talker.passed();
