@@ -14,13 +14,11 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use deck_launch::streams;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -76,15 +74,20 @@ impl Output {
     pub fn start(stdout: Vec<Source>, stderr: Vec<Source>, show: Show) -> io::Result<Output> {
         let (finishing, finish) = pipe_with(PipeFlags::CLOEXEC)?;
         let (done, running) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (one, two) = (Outlet::of(&io::stdout())?, Outlet::of(&io::stderr())?);
-        let is_same = one.is_same_as(&two)?;
-        let sink = |outlet: Outlet| {
-            let has_bars = outlet.file.is_terminal() && !matches!(show, Show::Tagged(_));
-            Arc::new(Mutex::new(Sink::new(outlet, has_bars)))
+        let one = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let two = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let is_same_file = {
+            use std::os::unix::fs::MetadataExt;
+            let (one, two) = (one.metadata()?, two.metadata()?);
+            (one.dev(), one.ino()) == (two.dev(), two.ino())
+        };
+        let sink = |file: File| {
+            let has_bars = file.is_terminal() && !matches!(show, Show::Tagged(_));
+            Arc::new(Mutex::new(Sink::new(Outlet(file), has_bars)))
         };
         let one = sink(one);
         // Lines for one terminal or file must not mix either.
-        let two = if is_same { one.clone() } else { sink(two) };
+        let two = if is_same_file { one.clone() } else { sink(two) };
         let (errors, closed) = (two.clone(), Closed::default());
 
         let mut threads = Vec::new();
@@ -134,34 +137,14 @@ impl AsFd for Output {
 }
 
 /// Standard output or standard error, without another buffer. Whoever shares the file may have made it non-blocking.
-struct Outlet {
-    file: File,
-    /// It was closed, and the file only stands in its place.
-    was_closed: bool,
-}
-
-impl Outlet {
-    fn of(stream: &(impl AsFd + AsRawFd)) -> io::Result<Outlet> {
-        let file = File::from(stream.as_fd().try_clone_to_owned()?);
-        Ok(Outlet { file, was_closed: streams::was_closed(stream) })
-    }
-
-    fn is_same_as(&self, other: &Outlet) -> io::Result<bool> {
-        let (file, others) = (self.file.metadata()?, other.file.metadata()?);
-        let is_same_file = (file.dev(), file.ino()) == (others.dev(), others.ino());
-        Ok(is_same_file && self.was_closed == other.was_closed)
-    }
-}
+struct Outlet(File);
 
 impl Write for Outlet {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.was_closed {
-            return Err(rustix::io::Errno::BADF.into());
-        }
         loop {
-            match self.file.write(bytes) {
+            match self.0.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    wait(&mut [PollFd::new(&self.file, PollFlags::OUT)], None)?;
+                    wait(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
                 }
                 result => return result,
             }

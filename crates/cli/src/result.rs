@@ -4,25 +4,24 @@ use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Write};
 
 use deck::Error;
-use deck_launch::streams;
 use serde::Serialize;
 
 /// Prints a result, all of it. A reader that has seen enough and closed the pipe is no failure.
 pub fn print(text: &str) -> deck::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    printed(open().and_then(|()| stdout.write_all(text.as_bytes())).and_then(|()| stdout.flush()))
+    printed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// Prints a result as one line of JSON, without having all of it in memory; fails as [`print`].
 pub fn print_json(result: &impl Serialize) -> deck::Result<()> {
     let mut stdout = BufWriter::new(std::io::stdout().lock());
-    let written = open().and_then(|()| Ok(serde_json::to_writer(&mut stdout, result)?));
+    let written = serde_json::to_writer(&mut stdout, result).map_err(std::io::Error::from);
     printed(written.and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush()))
 }
 
 /// Prints help or the version, in colours on a terminal; fails as [`print`].
 pub fn answer(answer: &clap::Error) -> deck::Result<()> {
-    printed(open().and_then(|()| answer.print()).and_then(|()| std::io::stdout().flush()))
+    printed(answer.print().and_then(|()| std::io::stdout().flush()))
 }
 
 /// Says something beside the result, and who says it; as [`say`].
@@ -44,11 +43,6 @@ pub fn within_a_line(text: &str) -> String {
 /// `1 thing`, `2 things`.
 pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// Fails if standard output was closed: what is printed would be lost without an error.
-fn open() -> std::io::Result<()> {
-    if streams::was_closed(&std::io::stdout()) { Err(rustix::io::Errno::BADF.into()) } else { Ok(()) }
 }
 
 fn printed(ended: std::io::Result<()>) -> deck::Result<()> {

@@ -4,8 +4,8 @@
 //!   socket), it was told the name of a job, or it is alone. A process that a foreign manager started as one of many
 //!   gets an error instead of a job of its own: N processes that each believe to be alone compute N times the same
 //!   thing.
-//! * [`Launch`] starts the processes of `deck run`; [`signals`], [`streams`] and [`split`](split()) are what a launcher
-//!   needs to look after them to the end and nobody offers without unsafe code.
+//! * [`Launch`] starts the processes of `deck run`; [`signals`] and [`split`](split()) are what a launcher needs to
+//!   look after them to the end and nobody offers without unsafe code.
 //!
 //! Joining itself, that is talking through the socket or finding the other nodes of a named job, is not done here.
 
@@ -14,7 +14,6 @@ mod place;
 mod run;
 pub mod signals;
 mod split;
-pub mod streams;
 
 pub use place::{
     JOB_NAME_LIMIT, JOB_VARIABLE, LAUNCH_VARIABLE, ORDER_VARIABLE, Place, TERMINAL_VARIABLE, check_job_name, place,
