@@ -25,6 +25,19 @@ const PLACES: usize = 3;
 /// Places of a member that may be ahead of others: as many of its contributions may be unread.
 const PLACES_AHEAD: usize = 8;
 
+/// In about so many calls a member of so many that gives `bytes` in each has touched all of its memory for them, which
+/// grows to that by doubling. A page that is new takes as long as copying several.
+pub fn calls_to_touch_all(bytes: usize, members: u32) -> u32 {
+    const AS_IT_GROWS: usize = 3;
+    let calls = if bytes < LONG { 2 } else { (AS_IT_GROWS * most(members as usize) / bytes).max(1) };
+    u32::try_from(calls).unwrap_or(u32::MAX)
+}
+
+/// The most memory for long ones of one of so many members.
+fn most(members: usize) -> usize {
+    (TOGETHER / members).min(MOST)
+}
+
 /// Memory of a room. Its size is not what the program gave, so an error says whose it is and how much it can become.
 fn region(heap: &Arc<HeapMemory>, bytes: usize) -> Result<Region> {
     heap.region(bytes).map_err(|error| error.context("room for what a member of a group gives, up to 8 MiB"))
@@ -151,7 +164,7 @@ impl Room {
 
     fn take_long(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
         let has = self.long.as_ref().map_or(0, Region::bytes);
-        let (least, most) = (PLACES * bytes, (TOGETHER / members).min(MOST));
+        let (least, most) = (PLACES * bytes, most(members));
         if has < least {
             self.grow(heap, phase, least)?;
         } else if self.taken + bytes > has {
@@ -223,6 +236,26 @@ mod tests {
             let longest = PLACES * (1 << 20);
             let has: usize = room.leave().iter().map(Region::bytes).sum();
             assert!(has <= longest.max(MOST) + 2 * LONG, "{has} bytes for {members} members");
+        }
+    }
+
+    #[test]
+    fn after_so_many_calls_all_memory_has_been_given_once() {
+        let heap = HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(layout::DATA + (64 << 20))).unwrap();
+        for (bytes, members) in [(LONG, 2), (100 << 10, 2), (256 << 10, 3), (MOST, 2), (1 << 20, 8), (LONG, 64)] {
+            let mut room = Room::default();
+            let mut phase = 0;
+            let mut take = |calls| {
+                let mut places = Vec::new();
+                for _ in 0..calls {
+                    phase += 1;
+                    places.push(room.take(&heap, phase, bytes, members).unwrap());
+                }
+                places
+            };
+            let before = take(calls_to_touch_all(bytes, members as u32).max(PLACES as u32));
+            let what = format!("{bytes} bytes of {members}");
+            assert!(take(40).iter().all(|place| before.contains(place)), "{what}");
         }
     }
 
