@@ -398,15 +398,17 @@ fn a_model_and_a_placement_that_are_mistaken_for_each_other_are_told_apart() {
 /// A shell runs what was exported; `numactl` itself is played by a script that says what it was asked.
 #[test]
 fn the_script_for_numactl_binds_each_process_and_each_segment() {
-    use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let awkward = optisci::table1::SCHEDULER.replace("queue 0", "it's $HOME; `x`");
     let places = optisci::table1::MAPPINGS[0].1.replace("queue 0", "it's $HOME; `x`");
     folder.file("model.json", &awkward).file("a.json", &places);
     let says = "for word; do printf '[%s]' \"$word\"; done\necho\n";
-    folder.file("numactl", &format!("#!/bin/sh\n[ \"$*\" != '--membind=9 true' ] || exit 1\n{says}"));
+    folder.file("says", &format!("#!/bin/sh\n[ \"$*\" != '--membind=9 true' ] || exit 1\n{says}"));
     std::fs::create_dir(folder.path().join("shm")).unwrap();
-    std::fs::set_permissions(folder.path().join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
+    // Written by another process: what other tests start just then would keep a file open that this one has written.
+    let mut install = Command::new("install");
+    let installed = install.args(["-m", "755", "says", "numactl"]).current_dir(folder.path()).status();
+    assert!(installed.unwrap().success(), "{install:?}");
     stdout(&deck(folder.path(), &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let sh = |arguments: &[&str], rank: &str| {
