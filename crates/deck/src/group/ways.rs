@@ -55,6 +55,7 @@ impl Route {
 }
 
 /// How often all ways are tried.
+#[derive(Clone, Copy, Debug)]
 struct Trials {
     /// So many calls go before the first trial: in these, members touch their memory for the first time.
     before: u32,
@@ -186,6 +187,7 @@ pub enum Then {
 #[derive(Debug)]
 struct Record {
     alike: Alike,
+    trials: Trials,
     calls: u32,
     /// The present trial: its way, what was timed of it, and how many calls that was.
     trial: (Route, u64, u64),
@@ -238,6 +240,7 @@ impl Ways {
             None => {
                 self.records.push(Record {
                     alike,
+                    trials: alike.trials(self.members),
                     calls: 0,
                     trial: (routes[0], 0, 0),
                     best_ns: [UNKNOWN; Route::ALL.len()],
@@ -248,7 +251,7 @@ impl Ways {
         };
         let number = record.calls;
         record.calls = number.wrapping_add(1);
-        let Trials { before, of, each, timed } = alike.trials(self.members);
+        let Trials { before, of, each, timed } = record.trials;
         let Some(number) = number.checked_sub(before) else { return (routes[0], Then::Nothing) };
         let round = number % of;
         let Some(route) = routes.get((round / each) as usize) else {
