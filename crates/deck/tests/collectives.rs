@@ -391,6 +391,19 @@ fn long_blocks_travel_in_pieces_or_are_read_in_place() {
     }
 }
 
+/// Each way takes its turn in the first calls that are alike (`group/ways.rs`).
+#[test]
+fn reductions_are_the_same_whichever_way_they_go() {
+    for kind in [Kind::Allreduce, Kind::Scan] {
+        for in_library in [0, 0b111] {
+            let of = of(kind, ElementType::Double, Operation::Sum, 100_001);
+            let cases: Vec<Case> = (0..24).map(|seed| Case { in_library, seed, ..of.clone() }).collect();
+            check(&cases, &[0, 1]);
+            check(&cases, &[0, 1, 2]);
+        }
+    }
+}
+
 #[test]
 fn threads_of_large_groups_count_themselves_in_their_node() {
     let on: Vec<usize> = (0..20).map(|index| index % 3).collect();

@@ -16,6 +16,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::layout::LINE;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::past_caches;
 use crate::{Segment, caches, prefetch};
@@ -137,6 +138,12 @@ impl<'a> Content<'a> {
         // assertion keeps the chunk inside. It may begin anywhere: the read is unaligned. Any bytes are a valid array.
         // Whoever writes meanwhile breaks the protocol and spoils the value, of which no reference was made.
         unsafe { self.begin.add(from).cast::<[u8; BYTES]>().read_unaligned() }
+    }
+
+    /// Asks for as many bytes as these that lie after them, which will be read next. Never blocks.
+    pub fn ask_for_next(&self) {
+        let end = self.begin.as_ptr().wrapping_add(self.bytes);
+        (0..self.bytes).step_by(LINE).for_each(|at| prefetch::to_read(end.wrapping_add(at)));
     }
 
     /// Copies what begins at byte `from` into `into`. Never blocks.

@@ -282,7 +282,7 @@ impl Progress {
         };
         let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
         let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
-        inputs.beginning(&begins).fold(members, &mut output[piece])
+        inputs.beginning(&begins).fold(members, 0, &mut output[piece])
     }
 }
 

@@ -169,7 +169,7 @@ impl Member {
             Kind::Allreduce => self.fold_for_all(call, way, &input[..bytes], &mut output[..bytes]),
             Kind::Reduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { self.index + 1 } else { self.size() };
-                Inputs::new(self, self.phase, &input[..bytes], call, way).fold(members, &mut output[..bytes])
+                Inputs::new(self, self.phase, &input[..bytes], call, way).fold(members, 0, &mut output[..bytes])
             }
             Kind::Gather | Kind::Allgather => self.take_blocks(way, 0, &input[..bytes], output),
             Kind::Alltoall => self.take_blocks(way, part, &input[part..part + bytes], output),

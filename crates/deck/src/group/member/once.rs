@@ -22,7 +22,7 @@ impl Member {
     pub(super) fn fold_for_all(&mut self, call: &Call, way: Way, input: &[u8], output: &mut [u8]) -> Result<()> {
         let parts = if self.shares_cores { once_parts(call.kind, output.len(), self.nodes.len()) } else { 0 };
         if parts == 0 {
-            return Inputs::new(self, self.phase, input, call, way).fold(self.size(), output);
+            return Inputs::new(self, self.phase, input, call, way).fold(self.size(), 0, output);
         }
         // Whoever comes while one part is made begins with the next.
         let bytes = output.len();
@@ -51,7 +51,8 @@ impl Member {
 
     fn fold_part(&self, call: &Call, way: Way, input: &[u8], range: Range<usize>, output: &mut [u8]) -> Result<()> {
         let (own, begins) = (&input[range.clone()], |_| range.start);
-        Inputs::new(self, self.phase, own, call, way).beginning(&begins).fold(self.size(), &mut output[range.clone()])
+        let inputs = Inputs::new(self, self.phase, own, call, way).beginning(&begins);
+        inputs.fold(self.size(), 0, &mut output[range.clone()])
     }
 
     /// Lays a part of `output` where all can take it. Without memory for that, all fold on their own.

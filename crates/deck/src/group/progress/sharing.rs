@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use deck_mudeck::Result;
-use deck_segment::content::Way;
+use deck_segment::content::{self, Way};
 
 use super::super::call::Kind;
 use super::super::member::Member;
-use super::super::reductions::folding::{Inputs, TILE};
+use super::super::reductions::folding::{AT_ONCE, Inputs};
 use super::Progress;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
@@ -44,13 +44,14 @@ impl Progress {
             _ => Some(member.room(share.len() * rows, false)?),
         };
         let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
-        let mut tile = [0; TILE];
-        for from in share.clone().step_by(TILE) {
-            let (bytes, at) = (TILE.min(share.end - from), from - share.start);
-            let sum = match keeps {
-                true => &mut output[piece.start + from..][..bytes],
-                false => &mut tile[..bytes],
-            };
+        let step = AT_ONCE.min(share.len());
+        // Others read it in the output, so it is to go past the caches there.
+        let is_shown_past = place.is_some() && self.giving == Way::PastCaches;
+        let mut made = if keeps && !is_shown_past { Vec::new() } else { vec![0; step] };
+        for from in share.clone().step_by(step) {
+            let (bytes, at) = (step.min(share.end - from), from - share.start);
+            let result = piece.start + from..piece.start + from + bytes;
+            let sum = if made.is_empty() { &mut output[result.clone()] } else { &mut made[..bytes] };
             if rows > 1 {
                 for row in 0..rows {
                     inputs.fold_one(row as u32, from, sum)?;
@@ -60,9 +61,12 @@ impl Progress {
                 }
                 continue;
             }
-            inputs.fold_tile(member.size(), from, sum)?;
+            inputs.fold(member.size(), from, sum)?;
             if let Some(contribution) = &contribution {
                 contribution.write(self.giving, at, sum);
+            }
+            if is_shown_past {
+                content::copy(self.giving, &mut output[result], &made[..bytes]);
             }
         }
         match (contribution, place) {

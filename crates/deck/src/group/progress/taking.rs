@@ -31,7 +31,7 @@ impl Progress {
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
                 let own = &input[piece.clone()];
-                Inputs::new(member, phase, own, call, way).fold(members, &mut output[piece])
+                Inputs::new(member, phase, own, call, way).fold(members, 0, &mut output[piece])
             }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
             Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => {

@@ -10,6 +10,9 @@ use super::operation::{From, combine};
 
 /// Bytes that are folded at a time: they stay in the nearest cache.
 pub const TILE: usize = 4 << 10;
+/// Bytes that are folded before they are given: a core stands still until what it has copied past the caches has left
+/// it.
+pub const AT_ONCE: usize = 32 << 10;
 
 /// What all members give to a reduction in one piece.
 pub struct Inputs<'a> {
@@ -33,13 +36,13 @@ impl<'a> Inputs<'a> {
         Inputs { begins: Some(begins), ..self }
     }
 
-    /// Folds what the first `members` members give into `output`, in the order of indexes.
-    pub fn fold(&self, members: u32, output: &mut [u8]) -> Result<()> {
-        output.chunks_mut(TILE).enumerate().try_for_each(|(tile, sum)| self.fold_tile(members, tile * TILE, sum))
+    /// Folds what the first `members` members give from byte `from` on into `output`, in the order of indexes.
+    pub fn fold(&self, members: u32, from: usize, output: &mut [u8]) -> Result<()> {
+        let mut tiles = (from..).step_by(TILE).zip(output.chunks_mut(TILE));
+        tiles.try_for_each(|(from, sum)| self.fold_tile(members, from, sum))
     }
 
-    /// Folds what the first `members` members give from byte `from` on into `sum`.
-    pub fn fold_tile(&self, members: u32, from: usize, sum: &mut [u8]) -> Result<()> {
+    fn fold_tile(&self, members: u32, from: usize, sum: &mut [u8]) -> Result<()> {
         if members == 1 {
             return self.fold_one(0, from, sum);
         }
@@ -66,6 +69,11 @@ impl<'a> Inputs<'a> {
             return Ok(Content::of(&self.own[from..from + bytes]));
         }
         let begin = self.begins.map_or(0, |begin| begin(index));
-        self.member.content(self.way, index, self.phase, begin + from, bytes, line)
+        let content = self.member.content(self.way, index, self.phase, begin + from, bytes, line)?;
+        // What was given past the caches comes from memory, which is far away.
+        if self.way == Way::PastCaches && bytes == TILE {
+            content.ask_for_next();
+        }
+        Ok(content)
     }
 }
