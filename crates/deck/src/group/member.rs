@@ -375,6 +375,12 @@ impl Member {
         self.wait(kind, deadline_from_now())
     }
 
+    /// Looks for a moment whether all are there, who may be on their way.
+    pub fn is_soon_complete(&self) -> bool {
+        let looks = if self.shares_cores { 1 } else { BRIEF_LOOKS };
+        (0..looks).any(|_| self.is_complete())
+    }
+
     /// The content of a message of this node stays as it is, whatever becomes of the message, until the call has come
     /// to its end or the group to its.
     #[cold]

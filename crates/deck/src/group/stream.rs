@@ -75,13 +75,13 @@ impl Progress {
             if !self.has_given {
                 self.arrive(stream, &flow, member, input);
             }
-            if !can_give && !stream.has_own {
-                self.take_own(member, input, output);
-                stream.has_own = true;
-            }
             if !stream.has_met {
                 if !member.is_complete() {
-                    if can_give || self.take_early(stream, &flow, member, output) {
+                    let may_go_on = can_give
+                        || self.take_early(stream, &flow, member, output)
+                        || self.others_come_first(stream, member)
+                        || self.take_own(stream, member, input, output);
+                    if may_go_on {
                         continue;
                     }
                     return Ok(Step::Waiting);
@@ -117,7 +117,7 @@ impl Progress {
                 // What is all read in place is one piece.
                 member.take(&flow, if piece + 1 >= self.pieces { flow.end } else { number + 1 });
             }
-            if !can_give && !can_take {
+            if !can_give && !can_take && !self.take_own(stream, member, input, output) {
                 if !member.has_ended(&flow) {
                     return Ok(Step::Waiting);
                 }
@@ -175,8 +175,18 @@ impl Progress {
         member.give(flow, number + 1);
     }
 
-    /// What the member gives to itself.
-    fn take_own(&self, member: &Member, input: &[u8], output: &mut [u8]) {
+    /// Are all there in a moment, so that a root can read what they give before its own part? Meanwhile they are held
+    /// up, if they lend it.
+    fn others_come_first(&self, stream: &Stream, member: &Member) -> bool {
+        let is_root = self.call.kind == Kind::Gather && member.index == self.call.root;
+        is_root && !stream.has_own && member.is_soon_complete()
+    }
+
+    /// Takes what the member gives to itself, for which nobody waits. False if that is there already.
+    fn take_own(&self, stream: &mut Stream, member: &Member, input: &[u8], output: &mut [u8]) -> bool {
+        if std::mem::replace(&mut stream.has_own, true) {
+            return false;
+        }
         let (block, me, is_root) = (self.block(), member.index as usize, member.index == self.call.root);
         let own = me * block..(me + 1) * block;
         match self.call.kind {
@@ -186,6 +196,7 @@ impl Progress {
             Kind::Alltoall => content::copy(self.taking, &mut output[own.clone()], &input[own]),
             _ => {}
         }
+        true
     }
 
     /// Is what others give taken from one after the other, where all of one's is there? What is folded is taken from
