@@ -18,7 +18,11 @@ fn laplace(options: &str, temperatures: &Path) -> Command {
 
 /// The temperatures' bytes and what was printed.
 fn alone(options: &str, temperatures: &Path) -> (Vec<u8>, String) {
-    let output = laplace(options, temperatures).output().unwrap();
+    said_by(&mut laplace(options, temperatures), temperatures)
+}
+
+fn said_by(command: &mut Command, temperatures: &Path) -> (Vec<u8>, String) {
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty(), "silent in a pipe: {}", String::from_utf8_lossy(&output.stderr));
     (fs::read(temperatures).unwrap(), String::from_utf8(output.stdout).unwrap())
@@ -396,8 +400,8 @@ fn the_picture_of_the_documentation_is_what_the_program_makes() {
     let folder = tempdir().unwrap();
     let shown = repository().join("docs/applications/laplace.png");
     let out = folder.path().join("slab.png");
-    let options = format!("--size 480x320 --tolerance 2e-3 --out {}", out.display());
-    alone(&options, &folder.path().join("slab.bin"));
+    let temperatures = folder.path().join("slab.bin");
+    said_by(laplace("--size 480x320 --tolerance 2e-3", &temperatures).arg("--out").arg(&out), &temperatures);
     if std::env::var_os("DECK_BLESS").is_some() {
         fs::create_dir_all(shown.parent().unwrap()).unwrap();
         fs::copy(&out, &shown).unwrap();

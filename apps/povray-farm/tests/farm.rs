@@ -49,14 +49,15 @@ fn farmed(scene: &Path, options: &str) -> (u32, u32, Vec<u8>) {
 
 /// One render of the whole scene by one thread of POV-Ray itself: with several, two of its renders may differ.
 fn whole(scene: &Path, (width, height): (u32, u32), antialias: &[&str]) -> Vec<u8> {
+    // In the scene's folder, whose name may have blanks, at which POV-Ray would cut it.
     let folder = scene.parent().unwrap();
-    let out = folder.join("whole.png");
+    let name = scene.file_name().unwrap().to_str().unwrap();
     let mut command = Command::new("povray");
-    command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", out.display()));
-    command.args([format!("+W{width}"), format!("+H{height}"), format!("+L{}", folder.display())]);
+    command.current_dir(folder).args([&format!("+I{name}"), "+Owhole.png", "+L."]);
+    command.args([format!("+W{width}"), format!("+H{height}")]);
     let output = command.args(["+FN8", "-D", "-J", "+WT1"]).args(antialias).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    pixels(&out).2
+    pixels(&folder.join("whole.png")).2
 }
 
 fn job(name: &str, scene: &Path, options: &str) -> (Application, PathBuf) {
