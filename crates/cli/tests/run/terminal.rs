@@ -5,14 +5,14 @@ use std::process::Command;
 
 use crate::job::{DECK, Job, folder, run};
 
-/// A shell command on a terminal of its own.
+/// A shell command on a terminal of its own that can show bars, whatever the tests themselves run on.
 fn on_terminal(command: &str) -> Option<Job> {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!("skipped: `script` (of util-linux), which makes a terminal, is not installed");
         return None;
     }
     let mut script = Command::new("script");
-    script.args(["-q", "-e", "-c", command, "/dev/null"]);
+    script.args(["-q", "-e", "-c", &format!("export TERM=xterm; {command}"), "/dev/null"]);
     Some(Job::start(script))
 }
 
