@@ -1,7 +1,7 @@
 //! Two nodes that answer one another for long, so that their messages go on a baton: one of them is killed, stopped, or
 //! leaves in the middle, and somebody looks on.
 
-use deck_testkit::see::{self, cycle, told, waits};
+use deck_testkit::see::{self, cycle, stuck, told, waits};
 use deck_testkit::{Job, Process, SOON};
 use serde_json::{Value, json};
 
@@ -197,9 +197,9 @@ fn those_who_retrieve_from_one_another_after_a_conversation_are_a_cycle_also_if_
             asking.tell("w", "retrieve answers-stuck 40000");
             answering.tell("w", "retrieve questions-stuck 40000");
             let all = [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())];
-            assert_eq!(cycle(&waits(job.name(), 2), 0), all, "they wait");
+            assert_eq!(cycle(&stuck(job.name(), 2), 0), all, "they wait");
             [asking, answering].into_iter().for_each(|node| node.stop());
-            let told = waits(job.name(), 2);
+            let told = stuck(job.name(), 2);
             assert_eq!(told["cycles"].as_array().map(Vec::len), Some(1), "{told:#}");
             assert_eq!(cycle(&told, 0), all);
             [asking, answering].into_iter().for_each(|node| node.go_on());

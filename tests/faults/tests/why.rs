@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deck_sync::Service;
-use deck_testkit::see::{self, cycle, nodes_of, said, told, waits};
+use deck_testkit::see::{self, cycle, nodes_of, said, stuck, told, waits};
 use deck_testkit::{Job, join_group};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -27,7 +27,7 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
     other.clone_mailbox("a");
     one.tell("w", "retrieve a 40000");
     other.tell("w", "retrieve b 40000");
-    let told = waits(job.name(), 2);
+    let told = stuck(job.name(), 2);
     assert_eq!(cycle(&told, 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
     assert_eq!(told["cycles"].as_array().unwrap().len(), 1, "{told}");
     for (index, (name, whom)) in [("a", 1), ("b", 0)].into_iter().enumerate() {
@@ -131,7 +131,8 @@ fn who_waits_for_a_node_that_is_stopped_tells_that_it_is_and_for_what() {
 fn nodes_that_pass_a_token_around_are_never_told_as_a_cycle() {
     const NODES: usize = 6;
     const ROUNDS: usize = 1000;
-    let job = Job::launched(program());
+    // 6000 messages in turn, each for a node that has to get a core first.
+    let job = Job::launched(program()).with_limit(Duration::from_secs(240));
     let nodes: [_; NODES] = job.nodes();
     let name = |number: usize| format!("box-{}", number % NODES);
     nodes.iter().enumerate().for_each(|(number, node)| node.mailbox(&name(number)));
@@ -173,7 +174,7 @@ fn another_thread_of_the_owner_may_post_to_its_mail_box() {
     join_group("main", "", &[&owner, &other]);
     owner.tell("main", "retrieve box 40000");
     other.tell("main", "collective g barrier 0 1 40000");
-    let told = waits(job.name(), 2);
+    let told = stuck(job.name(), 2);
     assert_eq!(cycle(&told, 0), [(0, "retrieve".to_owned()), (1, "collective".to_owned())]);
     // Its other threads, which read what the test writes.
     assert!(nodes_of(&told["cycles"][0]["unless"]).contains(&0), "{told}");
@@ -216,7 +217,7 @@ fn who_was_stopped_before_it_could_take_the_message_of_a_node_that_left_is_in_no
     [&other, &leaving].into_iter().for_each(|node| node.clone_mailbox("a"));
     stopped.tell_and_see_waiting("w", "retrieve a 40000");
     other.tell_and_see_waiting("w", "retrieve b 40000");
-    assert_eq!(cycle(&waits(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
+    assert_eq!(cycle(&stuck(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
     stopped.stop();
     leaving.post("a", 0, 1, 100);
     leaving.done("leave");
@@ -239,13 +240,13 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
     [&one, &helper].into_iter().for_each(|node| node.clone_mailbox("b"));
     one.tell("w", "retrieve a 40000");
     other.tell("w", "retrieve b 40000");
-    assert_eq!(cycle(&waits(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
+    assert_eq!(cycle(&stuck(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
     helper.stop();
     assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
     // Who was stopped before that is not known where all are.
     one.stop();
     other.stop();
-    assert_eq!(cycle(&waits(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
+    assert_eq!(cycle(&stuck(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
     [&one, &other, &helper].into_iter().for_each(|node| node.go_on());
     helper.post("a", 0, 1, 100);
     helper.post("b", 0, 1, 100);
@@ -275,19 +276,19 @@ fn who_waits_for_the_end_of_a_thread_waits_for_that_one() {
     let job = Job::launched(program());
     let [node] = job.nodes();
     node.mailbox("box");
-    let join = |lane, what, goal, count| {
+    let join = |lane, what, goal, look: &dyn Fn() -> Value| {
         node.tell(lane, what);
-        let told = waits(job.name(), count);
+        let told = look();
         let all = told["waits"].as_array().unwrap();
         let joined = &all.iter().find(|wait| wait["for"] == goal).unwrap()["thread"];
         let is_for_it = |wait: &&Value| wait["for"] == "join" && wait["on"] == json!([{ "node": 0, "thread": joined }]);
         assert_eq!(all.iter().filter(is_for_it).count(), 1, "{goal}: {told}");
         told
     };
-    let told = join("one", "join take permits 40000", "semaphore", 2);
+    let told = join("one", "join take permits 40000", "semaphore", &|| stuck(job.name(), 2));
     let in_cycle = BTreeSet::from_iter(cycle(&told, 0));
     assert_eq!(in_cycle, ["join", "semaphore"].map(|goal| (0, goal.to_owned())).into(), "{told}");
-    let told = join("other", "join retrieve box 40000", "retrieve", 4);
+    let told = join("other", "join retrieve box 40000", "retrieve", &|| waits(job.name(), 4));
     assert_eq!(told["cycles"], Value::Array(vec![]), "{told}");
     drop(node);
     job.end();
@@ -355,7 +356,7 @@ fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
     other.ask_in("w", "lock b 1000").words();
     one.tell("w", "lock b 40000");
     other.tell("w", "lock a 40000");
-    let told = waits(job.name(), 2);
+    let told = stuck(job.name(), 2);
     assert_eq!(cycle(&told, 0), [(0, "mutex".to_owned()), (1, "mutex".to_owned())]);
     for (at, holder) in [(0, 1), (1, 0)] {
         let (wait, other) = (&told["waits"][at], &told["waits"][holder]);

@@ -71,6 +71,18 @@ pub fn waits_of(tell: impl Fn() -> Value, count: usize) -> Value {
     }
 }
 
+/// Looks until as many threads wait and a cycle is told besides. On a busy machine a thread that has nothing more to do
+/// may be kept from its core for long, and so long it is one that could end the waits.
+#[track_caller]
+pub fn stuck(job: &str, count: usize) -> Value {
+    loop {
+        let told = waits(job, count);
+        if told["cycles"].as_array().is_some_and(|cycles| !cycles.is_empty()) {
+            return told;
+        }
+    }
+}
+
 /// Node and kind of each wait in a cycle.
 pub fn cycle(told: &Value, index: usize) -> Vec<(u64, String)> {
     let waits = told["cycles"][index]["waits"].as_array().expect("a cycle");
