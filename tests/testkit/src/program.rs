@@ -23,6 +23,7 @@
 //! | `join-group`, `leave-group`, `collective` ... | see the `groups` module |
 //! | `course ...` | see the `course` module |
 //! | `join COMMAND ...` | does that in a thread of its own, and waits for its end |
+//! | `reads PROCESS` | whether the system lets it read that process's memory |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -37,6 +38,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId, Thread};
+use deck_segment::attach;
 use deck_sync::locks::lock;
 
 use crate::answer::{Answer, Failure};
@@ -196,6 +198,7 @@ impl Program {
                 let child = child.map_err(|error| Failure::finding(error.to_string()))?;
                 Ok(child.id().to_string())
             }
+            "reads" => Ok(attach::is_allowed(words.number()?).to_string()),
             "join-group" => self.groups.join(&self.node, &mut words),
             "leave-group" => self.groups.leave(&mut words),
             "collective" => self.groups.collective(&mut words),

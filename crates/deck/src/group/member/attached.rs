@@ -3,8 +3,8 @@
 use deck_mudeck::{Error, ErrorKind, NodeState, Result};
 use deck_segment::attach::{self, Attach, Errno};
 use deck_segment::content::{self, Way};
-use deck_sync::Look;
 use deck_sync::atomic::Ordering;
+use deck_sync::{Look, point};
 
 use super::super::absent::{self, Absent};
 use super::super::attaching::{Attachment, GONE, NOT_KEPT};
@@ -108,7 +108,10 @@ impl Member {
         let read = relocation::read_settled(self.board.place_said(index, phase), |place| {
             lies_at = place;
             let address = place.checked_add(from as u64).ok_or(Errno::FAULT);
-            attach::read(process?, address?, into)
+            point("group/reading");
+            let read = attach::read(process?, address?, into);
+            point("group/read");
+            read
         });
         // It came and went too often.
         let Some(read) = read else { return Err(self.unread(index, phase, NOT_KEPT, Errno::FAULT)) };
