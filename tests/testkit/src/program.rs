@@ -24,6 +24,7 @@
 //! | `course ...` | see the `course` module |
 //! | `join COMMAND ...` | does that in a thread of its own, and waits for its end |
 //! | `reads PROCESS` | whether the system lets it read that process's memory |
+//! | `become COMMAND` | begins that program in place of this one: the process stays |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -32,6 +33,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -191,6 +193,11 @@ impl Program {
                 let program = self.clone();
                 let thread = Thread::spawn(move || program.obey(&command, &|_| ()))?;
                 thread.join().unwrap_or_else(|_| Err(Failure::finding("it panicked")))
+            }
+            "become" => {
+                let failed =
+                    std::process::Command::new("sh").args(["-c", &words.0.collect::<Vec<_>>().join(" ")]).exec();
+                Err(Failure::finding(failed.to_string()))
             }
             "sh" => {
                 let text = command.split_once(' ').map_or("", |(_, text)| text);
