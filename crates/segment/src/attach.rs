@@ -3,8 +3,15 @@
 //! What a program has in its own memory reaches another one in one copy so, where memory that both map takes two. The
 //! kernel looks at each address, so whatever another process tells of its memory leads to an error at worst. It asks
 //! for the rights of a debugger, which containers often withhold: [`is_allowed`].
+//!
+//! The number of a process says too little. The process may have begun another program (`execve(2)`), or have died and
+//! its number been given to another one: then something else may lie at an address. So a program tells a *proof*, a
+//! word of its memory with a number that only it has there, and whoever reads its memory reads that too, in the same
+//! call: both are of the same program.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
+use std::sync::OnceLock;
 
 use deck_sync::uncancelled;
 pub use rustix::io::Errno;
@@ -22,10 +29,32 @@ pub enum Attach {
     Never,
 }
 
+/// A word of a program's memory that no other program has there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Its address.
+    pub at: u64,
+    /// What it says.
+    pub says: u64,
+}
+
+/// What the proof of this program says, and where it lies.
+static PROOF: OnceLock<u64> = OnceLock::new();
+const PROOF_BYTES: usize = size_of::<u64>();
+
+impl Proof {
+    /// That of this program.
+    pub fn own() -> Proof {
+        // Never 0, which is what stands in memory that nobody has written.
+        let says = PROOF.get_or_init(|| RandomState::new().hash_one(std::process::id()) | 1);
+        Proof { at: std::ptr::from_ref(says).addr() as u64, says: *says }
+    }
+}
+
 /// May this process read memory of the process `pid`? Never blocks.
 pub fn is_allowed(pid: u32) -> bool {
     // The kernel asks for rights first. Then nothing is found at this address.
-    matches!(read(pid, 0, &mut [0]), Ok(()) | Err(Errno::FAULT))
+    matches!(read_any(pid, None, 0, &mut [0]), Ok(()) | Err(Errno::FAULT))
 }
 
 /// Can the kernel read `bytes` of this process? What a driver has mapped it may not. Looks at both ends. Never blocks.
@@ -33,24 +62,28 @@ pub fn can_be_read(bytes: &[u8]) -> bool {
     // The first thread may have ended, this one has not.
     let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     let mut ends = bytes.first().into_iter().chain(bytes.last());
-    ends.all(|end| read_by(thread, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
+    ends.all(|end| read_by(thread, None, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
 }
 
-/// Reads from address `from` of the process `pid`, for as long as that takes.
+/// Reads from address `from` of the process `pid`, for as long as that takes, if it is the program with this proof.
 ///
 /// # Errors
-/// `FAULT` if nothing can be read there, `SRCH` if there is no such process any more or it is about to end, `PERM` if
+/// `FAULT` if nothing can be read there, `SRCH` if there is no such program any more or it is about to end, `PERM` if
 /// this one may not; others if its threads cannot be looked up.
-pub fn read(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
-    match read_by(pid, from, into) {
-        Err(Errno::SRCH) => uncancelled(|| read_by_another(pid, from, into)),
+pub fn read(pid: u32, proof: Proof, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    read_any(pid, Some(proof), from, into)
+}
+
+fn read_any(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    match read_by(pid, proof, from, into) {
+        Err(Errno::SRCH) => uncancelled(|| read_by_another(pid, proof, from, into)),
         read => read,
     }
 }
 
-/// As [`read`], where the first thread has ended before the others: its number then stands for no memory any more.
+/// As [`read_any`], where the first thread has ended before the others: its number then stands for no memory any more.
 #[cold]
-fn read_by_another(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+fn read_by_another(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
     let threads = match std::fs::read_dir(format!("/proc/{pid}/task")) {
         Ok(threads) => threads,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -62,7 +95,7 @@ fn read_by_another(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
     };
     for thread in threads.map_while(Result::ok) {
         let number = thread.file_name().to_str().and_then(|name| name.parse().ok()).filter(|number| *number != pid);
-        match number.map(|number| read_by(number, from, into)) {
+        match number.map(|number| read_by(number, proof, from, into)) {
             None | Some(Err(Errno::SRCH)) => {}
             Some(read) => return read,
         }
@@ -71,20 +104,37 @@ fn read_by_another(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
 }
 
 /// Reads the memory that `thread` has.
-fn read_by(thread: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+fn read_by(thread: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
     let thread = i32::try_from(thread).map_err(|_| Errno::SRCH)?;
-    let mut done = 0;
+    let place = |address: u64| usize::try_from(address).map_err(|_| Errno::FAULT);
+    let (proof_bytes, proof) =
+        (if proof.is_some() { PROOF_BYTES } else { 0 }, proof.unwrap_or(Proof { at: 0, says: 0 }));
+    let (proof_at, from) = (place(proof.at)?, place(from)?);
+    let (mut done, mut says) = (0, 0u64);
     while done < into.len() {
         let rest = &mut into[done..];
-        let address = usize::try_from(from).ok().and_then(|from| from.checked_add(done)).ok_or(Errno::FAULT)?;
-        let local = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
-        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: rest.len() };
-        // SAFETY: the kernel writes to `rest` alone, no more than its length; it looks at the other address itself.
-        let count = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
-        match usize::try_from(count) {
-            Ok(0) => return Err(Errno::FAULT),
-            Ok(count) => done += count,
-            Err(_) => return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        let address = from.checked_add(done).ok_or(Errno::FAULT)?;
+        let bytes = |begin, len| libc::iovec { iov_base: begin, iov_len: len };
+        let local = [bytes((&raw mut says).cast(), proof_bytes), bytes(rest.as_mut_ptr().cast(), rest.len())];
+        let remote = [proof_at, address].map(std::ptr::without_provenance_mut);
+        let remote = [bytes(remote[0], proof_bytes), bytes(remote[1], rest.len())];
+        // SAFETY: the kernel writes to `says` and `rest` alone, no more than their lengths; it looks at the other
+        // addresses itself.
+        let count = unsafe { libc::process_vm_readv(thread, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
+        let count = match usize::try_from(count) {
+            Ok(count) => count,
+            Err(_) => match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+                // It could read nothing, not even the proof.
+                Errno::FAULT if proof_bytes > 0 => return Err(Errno::SRCH),
+                errno => return Err(errno),
+            },
+        };
+        if says != proof.says {
+            return Err(Errno::SRCH);
+        }
+        match count.saturating_sub(proof_bytes) {
+            0 => return Err(Errno::FAULT),
+            count => done += count,
         }
     }
     Ok(())
@@ -96,15 +146,27 @@ mod tests {
 
     #[test]
     fn a_process_reads_its_own_memory_and_no_other_address() {
-        let (pid, bytes) = (std::process::id(), vec![7; 100_000]);
+        let (pid, proof, bytes) = (std::process::id(), Proof::own(), vec![7; 100_000]);
         assert!(is_allowed(pid) && can_be_read(&bytes) && can_be_read(&[1]));
         let mut read_here = vec![0; 99_999];
-        read(pid, bytes.as_ptr().addr() as u64 + 1, &mut read_here).unwrap();
+        read(pid, proof, bytes.as_ptr().addr() as u64 + 1, &mut read_here).unwrap();
         assert_eq!(read_here, bytes[1..]);
         for nowhere in [0, u64::MAX, u64::MAX - 50_000] {
-            assert_eq!(read(pid, nowhere, &mut read_here), Err(Errno::FAULT));
+            assert_eq!(read(pid, proof, nowhere, &mut read_here), Err(Errno::FAULT));
         }
-        read(pid, 0, &mut []).unwrap();
+        read(pid, proof, 0, &mut []).unwrap();
+    }
+
+    #[test]
+    fn another_program_with_the_same_number_is_not_read() {
+        let (pid, proof, bytes) = (std::process::id(), Proof::own(), [7; 100]);
+        assert_eq!(Proof::own(), proof);
+        let own = bytes.as_ptr().addr() as u64;
+        for wrong in
+            [Proof { says: proof.says ^ 1, ..proof }, Proof { at: proof.at - 8, ..proof }, Proof { at: 0, ..proof }]
+        {
+            assert_eq!(read(pid, wrong, own, &mut [0; 100]), Err(Errno::SRCH), "{wrong:?} for {proof:?}");
+        }
     }
 
     #[test]
@@ -113,6 +175,6 @@ mod tests {
         let pid = child.id();
         child.wait().unwrap();
         assert!(!is_allowed(pid) && !is_allowed(u32::MAX));
-        assert_eq!(read(pid, 4096, &mut [0]), Err(Errno::SRCH));
+        assert_eq!(read(pid, Proof::own(), 4096, &mut [0]), Err(Errno::SRCH));
     }
 }

@@ -7,7 +7,7 @@ pub const LABEL: &str = "deck-node";
 /// `DECKNODE`, first word of a node's segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
 /// Changes with every change of any layout that two nodes share.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 
 /// Bytes of a cache line, and of a descriptor.
 pub const LINE: usize = 64;

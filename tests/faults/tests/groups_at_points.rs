@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use deck_testkit::expect::LIVENESS;
-use deck_testkit::{Job, Process, SOON, join_group};
+use deck_testkit::{Job, Process, SOON, join_group, nodes_read_programs_memory};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 
@@ -32,9 +32,12 @@ fn each_point(
     next_call: &str,
 ) {
     let cases = points.iter().flat_map(|point| calls.iter().map(move |call| (*point, *call)));
-    // Only long ones of these kinds flow, and nothing is taken at a barrier.
-    let comes_by = |(point, (_, kind, _)): &(&str, (u32, &str, u32))| match *point {
+    // Only long ones of these kinds flow, and only this kind is worked out in shares; nothing is taken at a barrier,
+    // and what is short is written to a line.
+    let comes_by = |(point, (_, kind, count)): &(&str, (u32, &str, u32))| match *point {
         "group/given" => matches!(*kind, "bcast" | "allgather"),
+        "group/folded" => *kind == "allreduce" && *count > 1000,
+        "group/written" => *count > 4,
         "group/taken" => *kind != "barrier",
         _ => true,
     };
@@ -59,6 +62,12 @@ fn each_point(
         }
         // The name is free for those who are left.
         join(&[&one, &other]);
+        for member in [&one, &other] {
+            member.tell("g", &format!("collective g {kind} {count} 3 20000"));
+        }
+        for member in [&one, &other] {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "3", "{point}:{time} in {kind}");
+        }
         drop((one, other, victim));
         job.end();
     }
@@ -67,12 +76,13 @@ fn each_point(
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
-    let points = ["group/said", "group/arrived", "group/given", "group/taken"];
+    let points = ["group/said", "group/arrived", "group/given", "group/folded", "group/taken"];
     let calls = [
         (1, "barrier", 0),
         (4, "allreduce", 2),
         (5, "allreduce", 300_000),
         (7, "bcast", 300_000),
+        (9, "distinct-alltoallv", 90_000),
         (20, "allgather", 300_000),
     ];
     each_point(join, &[], &points, &calls, 30, "collective g barrier 0 1 20000");
@@ -81,7 +91,7 @@ fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
-    let points = ["group/said", "group/arrived", "group/taken"];
+    let points = ["group/written", "group/said", "group/arrived", "group/taken"];
     let calls = [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)];
     each_point(join_own, &[], &points, &calls, 100, "collective g bcast 1 1 20000");
 }
@@ -90,7 +100,10 @@ fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
-    let points = ["group/said", "group/arrived", "group/taken"];
+    let mut points = vec!["group/said", "group/arrived", "group/taken"];
+    if nodes_read_programs_memory(PROGRAM) {
+        points.extend(["group/lent", "group/reading", "group/read"]);
+    }
     let calls = [(4, "bcast", 300_000), (5, "gather", 300_000), (5, "scatter", 300_000), (6, "allgather", 300_000)];
     each_point(join, &[("DECK_ATTACH", "always")], &points, &calls, 30, "collective g barrier 0 1 20000");
 }
@@ -99,7 +112,7 @@ fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_node_killed_while_nodes_fold_one_after_the_other_is_named_to_all_others() {
-    for point in ["group/said", "group/arrived", "group/taken"] {
+    for point in ["group/said", "group/arrived", "group/made", "group/taken"] {
         for (time, kind) in [(6, "allreduce"), (21, "allreduce"), (33, "reduce")] {
             let job = Job::launched(PROGRAM);
             let [one] = job.nodes();

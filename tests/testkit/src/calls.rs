@@ -7,6 +7,7 @@ use deck_mudeck::NodeId;
 use deck_peers::stat;
 
 use crate::answer::{Answer, Failure};
+use crate::job::Job;
 use crate::look;
 use crate::process::Process;
 
@@ -65,6 +66,17 @@ pub fn call_in_group(members: &[Process], call: &str, rounds: u32) {
     for member in members {
         assert_eq!(member.answer("g").expect("it lives").result.unwrap(), rounds.to_string(), "{call}");
     }
+}
+
+/// Does the system let one node read the memory of another one's program here? Where it does not, nobody comes by a
+/// point of that.
+pub fn nodes_read_programs_memory(program: &str) -> bool {
+    let job = Job::launched(program);
+    let [one, other] = job.nodes();
+    let do_they = one.done(&format!("reads {}", other.pid())) == "true";
+    drop((one, other));
+    job.end();
+    do_they
 }
 
 impl Process {

@@ -34,7 +34,7 @@ mod trap;
 mod watchdog;
 
 pub use answer::{Answer, Failure};
-pub use calls::{Retrieved, SOON, call_in_group, join_group};
+pub use calls::{Retrieved, SOON, call_in_group, join_group, nodes_read_programs_memory};
 pub use chance::Chance;
 pub use deck_mudeck::NodeId;
 pub use fork::fork;

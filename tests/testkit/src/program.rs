@@ -23,6 +23,8 @@
 //! | `join-group`, `leave-group`, `collective` ... | see the `groups` module |
 //! | `course ...` | see the `course` module |
 //! | `join COMMAND ...` | does that in a thread of its own, and waits for its end |
+//! | `reads PROCESS` | whether the system lets it read that process's memory |
+//! | `become COMMAND` | begins that program in place of this one: the process stays |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -31,12 +33,14 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId, Thread};
+use deck_segment::attach;
 use deck_sync::locks::lock;
 
 use crate::answer::{Answer, Failure};
@@ -190,12 +194,18 @@ impl Program {
                 let thread = Thread::spawn(move || program.obey(&command, &|_| ()))?;
                 thread.join().unwrap_or_else(|_| Err(Failure::finding("it panicked")))
             }
+            "become" => {
+                let failed =
+                    std::process::Command::new("sh").args(["-c", &words.0.collect::<Vec<_>>().join(" ")]).exec();
+                Err(Failure::finding(failed.to_string()))
+            }
             "sh" => {
                 let text = command.split_once(' ').map_or("", |(_, text)| text);
                 let child = std::process::Command::new("sh").args(["-c", text]).spawn();
                 let child = child.map_err(|error| Failure::finding(error.to_string()))?;
                 Ok(child.id().to_string())
             }
+            "reads" => Ok(attach::is_allowed(words.number()?).to_string()),
             "join-group" => self.groups.join(&self.node, &mut words),
             "leave-group" => self.groups.leave(&mut words),
             "collective" => self.groups.collective(&mut words),

@@ -9,7 +9,7 @@
 //! lines 2 to 5  the last result to all, in parts of which one member makes each
 //! 6 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
 //!               that it has given and taken; to which phase it has waited for all; whether it reads all programs' memory
-//! 7 + 4 i       what member i has found in its last trials of ways
+//! 7 + 4 i       what member i has found in its last trials of ways; the proof of its program
 //! 8 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
 //! 9 + 4 i       ... and in its last odd phase
 //! ```
@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, NodeId, Result};
 use deck_peers::Membership;
+use deck_segment::attach::Proof;
 use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +80,9 @@ mod member {
     pub const AWAITED: usize = 6;
     pub const READS: usize = 7;
     pub const TIMES: usize = 8;
+    /// Behind those of either trial.
+    pub const PROOF: usize = 11;
+    pub const PROOF_AT: usize = 15;
 }
 
 /// How far a group is.
@@ -321,6 +325,25 @@ impl Board {
     /// Whether member `index` can read the memory of all members' programs: 0 until it has told that.
     pub fn reads_all(&self, index: u32) -> &AtomicU64 {
         self.words.get(self.own_line(index) + member::READS)
+    }
+
+    /// By what others know the program of member `index`, which it has told with what [`Board::reads_all`] says.
+    pub fn proof(&self, index: u32) -> Proof {
+        // Relaxed: published by coming to the next phase (meeting/flag, ahead/told).
+        let [at, says] = self.proof_words(index).map(|word| word.load(Ordering::Relaxed));
+        Proof { at, says }
+    }
+
+    /// Of this process's member.
+    pub fn set_proof(&self, index: u32, proof: Proof) {
+        let [at, says] = self.proof_words(index);
+        // Relaxed: as above.
+        at.store(proof.at, Ordering::Relaxed);
+        says.store(proof.says, Ordering::Relaxed);
+    }
+
+    fn proof_words(&self, index: u32) -> [&AtomicU64; 2] {
+        [member::PROOF_AT, member::PROOF].map(|word| self.words.get(self.own_line(index) + word))
     }
 
     /// What member `index` has told in its last even or odd trial of ways: which calls that is of, and times of them.

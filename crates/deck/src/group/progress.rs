@@ -332,6 +332,7 @@ impl Progress {
         if self.kept.is_none() && (is_laid_out || self.attachment.is_some()) {
             let copied = vectors::copied(input, "for what others are to read");
             self.kept = copied.ok().map(|copy| -> Shared { Arc::new(copy) });
+            point("group/kept");
         }
         if let Some(attachment) = &mut self.attachment {
             attachment.give_back(self.kept.clone());

@@ -150,6 +150,7 @@ impl Progress {
                 self.arrive_in_place(lies, member, length, input);
                 // After it has come: that wakes whoever waits for both.
                 member.give(flow, flow.end);
+                point("group/lent");
             }
             (None, None) => member.arrive_short(word, length, &[]),
         }
@@ -248,6 +249,7 @@ impl Progress {
             _ => self.take_from(from, 0..self.block(), 0, member, output).ok(),
         };
         stream.sources.set(flow.turn_of(me, from), if taken.is_some() { Source::Taken } else { Source::HeldUp });
+        point("group/taken-early");
         true
     }
 

@@ -1,10 +1,10 @@
 //! One member's side where others read its program's own memory, and it reads theirs.
 
 use deck_mudeck::{Error, ErrorKind, NodeState, Result};
-use deck_segment::attach::{self, Attach, Errno};
+use deck_segment::attach::{self, Attach, Errno, Proof};
 use deck_segment::content::{self, Way};
-use deck_sync::Look;
 use deck_sync::atomic::Ordering;
+use deck_sync::{Look, point};
 
 use super::super::absent::{self, Absent};
 use super::super::attaching::{Attachment, GONE, NOT_KEPT};
@@ -48,6 +48,7 @@ impl Member {
         others.sort_unstable();
         others.dedup();
         let reads_all = !self.attaching.processes.is_empty() && others.into_iter().all(attach::is_allowed);
+        self.board.set_proof(self.index, Proof::own());
         // Relaxed: published by coming to the next phase (meeting/flag, ahead/told).
         self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
     }
@@ -104,11 +105,14 @@ impl Member {
             return Ok(());
         }
         let process = self.attaching.processes.get(index as usize).copied().ok_or(Errno::PERM);
-        let mut lies_at = 0;
+        let (mut lies_at, proof) = (0, self.board.proof(index));
         let read = relocation::read_settled(self.board.place_said(index, phase), |place| {
             lies_at = place;
             let address = place.checked_add(from as u64).ok_or(Errno::FAULT);
-            attach::read(process?, address?, into)
+            point("group/reading");
+            let read = attach::read(process?, proof, address?, into);
+            point("group/read");
+            read
         });
         // It came and went too often.
         let Some(read) = read else { return Err(self.unread(index, phase, NOT_KEPT, Errno::FAULT)) };

@@ -65,6 +65,7 @@ impl Member {
                 },
             };
             self.write_parts(call.kind, route.giving(), place, bytes, given);
+            point("group/written");
             self.arrive(&Said { call: word, length, place: place.told_by(self.index) }, &[]);
         }
         if is_ahead {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use deck_mudeck::Result;
 use deck_segment::content::Way;
 use deck_sync::atomic::pause;
+use deck_sync::point;
 
 use super::super::call::Call;
 use super::super::choose::once_parts;
@@ -35,6 +36,7 @@ impl Member {
                 turn => {
                     self.fold_part(call, way, input, range.clone(), output)?;
                     if turn == Turn::Offer {
+                        point("group/folded");
                         self.offer(part, range, output);
                     }
                 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use deck_mudeck::Result;
 use deck_segment::content::{self, Way};
+use deck_sync::point;
 
 use super::super::call::Kind;
 use super::super::member::Member;
@@ -69,6 +70,7 @@ impl Progress {
                 content::copy(self.giving, &mut output[result], &made[..bytes]);
             }
         }
+        point("group/folded");
         match (contribution, place) {
             (Some(contribution), _) => member.arrive_long(word, length, &contribution),
             (None, Some(place)) => {

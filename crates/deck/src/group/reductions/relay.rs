@@ -162,6 +162,7 @@ impl Progress {
             if member.can_give(flow) {
                 let given = number(member.counts().given);
                 self.make_share(relay, flow, given, member, output);
+                point("group/made");
                 member.give(flow, given + 1);
                 if given + 1 == flow.end && !flow.course.is_taker(member.index) {
                     member.take(flow, flow.end);
