@@ -257,6 +257,18 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_ends_where_the_content_does() {
+        let reads = |from: usize, bytes: usize| {
+            let read = || Content::of(b"hello").read(from, &mut vec![0; bytes]);
+            std::panic::catch_unwind(read).is_ok()
+        };
+        assert!(reads(0, 5) && reads(4, 1) && reads(5, 0));
+        for (from, bytes) in [(0, 6), (1, 5), (5, 1), (6, 0), (usize::MAX, 1)] {
+            assert!(!reads(from, bytes), "{bytes} bytes from {from} on");
+        }
+    }
+
+    #[test]
     fn long_copies_have_every_byte_wherever_they_begin_and_end() {
         let segment = Segment::create("test", 1 << 20).unwrap();
         segment.allocate(0, 1 << 20).unwrap();
