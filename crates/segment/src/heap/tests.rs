@@ -426,3 +426,49 @@ fn more_handles_than_a_program_can_have_are_refused_and_the_buffer_stays() {
     handles.store(1, Ordering::Relaxed);
     buffer.check_handles().unwrap();
 }
+
+#[test]
+fn a_segment_that_is_not_the_heap_it_is_taken_for_is_refused() {
+    let heap = heap(1 << 20, |_| ());
+    let adopt = |owner, seat| {
+        let fd = heap.segment().as_fd().try_clone_to_owned().unwrap();
+        HeapMemory::adopt(fd, NodeId(owner), Seat(seat), Seat(5), Fetching::ByReaders)
+    };
+    let refused = |adopted: Result<Arc<HeapMemory>>| adopted.err().map(|error| (error.kind(), error.peer()));
+    assert_eq!(refused(adopt(0, 0)), None);
+    for (owner, seat) in [(1, 0), (0, 1)] {
+        assert_eq!(refused(adopt(owner, seat)), Some((ErrorKind::Corrupt, Some(NodeId(owner)))), "{owner}, {seat}");
+    }
+    let words = Words::in_segment(heap.segment(), 0, LINE_WORDS).unwrap();
+    for word in [header::MAGIC, header::VERSION, header::BYTES, header::NODE, header::SEAT] {
+        let told = words.get(word).load(Ordering::Relaxed);
+        for wrong in [told.wrapping_sub(1), told + 1, told | 1 << 63] {
+            words.get(word).store(wrong, Ordering::Relaxed);
+            assert_eq!(refused(adopt(0, 0)), Some((ErrorKind::Corrupt, Some(NodeId(0)))), "word {word}: {wrong:#x}");
+        }
+        words.get(word).store(told, Ordering::Relaxed);
+    }
+    assert_eq!(refused(adopt(0, 0)), None);
+    // All is as it has to be, but nothing lies behind the tables.
+    let small = Segment::create("test", DATA).unwrap();
+    small.allocate(0, layout::PAGE).unwrap();
+    let words = Words::in_segment(&small, 0, LINE_WORDS).unwrap();
+    let fields = [(header::MAGIC, layout::MAGIC), (header::VERSION, layout::VERSION), (header::BYTES, DATA as u64)];
+    fields.iter().for_each(|(word, value)| words.get(*word).store(*value, Ordering::Relaxed));
+    let fd = small.as_fd().try_clone_to_owned().unwrap();
+    let adopted = HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(5), Fetching::ByReaders);
+    assert_eq!(refused(adopted), Some((ErrorKind::Corrupt, Some(NodeId(0)))));
+}
+
+#[test]
+fn a_heap_has_room_for_something_or_is_refused() {
+    let create = |bytes| {
+        let (fetching, rest, numa) = (Fetching::ByReaders, Rest::new(0), Numa::one());
+        let options = HeapOptions { bytes, fetching, rest, huge_pages: HugePages::Never, numa };
+        HeapMemory::create(NodeId(0), Seat(0), &options)
+    };
+    for bytes in [0, 4096, DATA, DATA + (1 << 20) - 1] {
+        assert_eq!(create(bytes).err().unwrap().kind(), ErrorKind::Invalid, "{bytes} bytes");
+    }
+    assert!(create(DATA + (1 << 20)).unwrap().allocate(100 << 10).is_ok());
+}
