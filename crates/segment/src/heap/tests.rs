@@ -472,3 +472,34 @@ fn a_heap_has_room_for_something_or_is_refused() {
     }
     assert!(create(DATA + (1 << 20)).unwrap().allocate(100 << 10).is_ok());
 }
+
+#[test]
+fn shares_are_as_many_as_there_are_handles_and_messages() {
+    let owner = heap(64 << 20, |_| ());
+    let view = seen_from(&owner, Seat(5));
+    let [first, second] = [64 << 10, 64 << 10].map(|bytes| owner.allocate(bytes).unwrap());
+    first.add_share();
+    let mut theirs = view.receive(&first.name()).unwrap();
+    assert!(first.is_shared() && theirs.is_shared());
+    // It comes again and again: some of the shares stay with whoever receives it, but never more than a few.
+    for _ in 0..1000 {
+        first.add_share();
+        theirs.receive_again(&first.name()).unwrap();
+        let shares = owner.lines().get(first.name().index as usize * LINE_WORDS + holder::SHARES);
+        assert!(shares.load(Ordering::Relaxed) <= 20, "{shares:?}");
+        assert!(first.is_shared() && theirs.is_shared());
+    }
+    // Another one in its place: this one's shares have gone, and that one has none but those it came with.
+    second.add_share();
+    theirs.receive_again(&second.name()).unwrap();
+    assert!(!first.is_shared() && second.is_shared() && theirs.is_shared());
+    drop(first);
+    assert_eq!((owner.usage().buffers, view.held()), (1, 1));
+    // A message that does not arrive.
+    second.add_share();
+    second.keep().undelivered();
+    drop(second);
+    assert!(!theirs.is_shared());
+    drop(theirs);
+    assert_eq!((owner.usage().buffers, view.held()), (0, 0));
+}
