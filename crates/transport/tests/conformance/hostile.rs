@@ -8,7 +8,7 @@ use deck_transport::segment::packet::{Label, Packet};
 use deck_transport::segment::ring::credit;
 use deck_transport::{Parcel, Refusal};
 
-use crate::world::{Fabric, Node, Ring, job, pattern};
+use crate::world::{Fabric, Node, Ring, assert_same, job, pattern};
 
 /// Writes the line of `position` that tells of a message, as the sender could.
 fn write<F: Fabric>(ring: &Ring<F>, position: u32, line: [u64; 8]) {
@@ -232,6 +232,39 @@ pub fn impossible_lengths_places_and_names_are_corrupt<F: Fabric>(seed: u64) {
     let kind = Packet::Request { label: label(9) }.write(0, 64);
     let mut ring = ring_with::<F>(&nodes, seed, [kind[0], kind[1], 0, 0, 0, 0, 0, kind[7] & !0xff | 9]);
     expect_corrupt(ring.try_take(&nodes[1]));
+}
+
+/// A message takes the place of the one before it, whose buffer is of the same node: that way has checks of its own.
+pub fn impossible_names_are_corrupt_in_place_of_the_last_message_too<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        return;
+    }
+    let nodes = job::<2>();
+    let [posted, another] = [1, 2].map(|seed| nodes[0].parcel(1, &pattern(seed, 3000)));
+    let end = nodes[0].heap.segment().bytes() as u64;
+    let wrongs: [fn(&mut BufferName, u64); 8] = [
+        |name, _| name.seat += 1,
+        |name, _| name.index = BUFFERS as u32,
+        |name, end| name.offset = end,
+        |name, end| name.offset = end - 64,
+        |name, _| name.offset += 1,
+        |name, _| name.offset = DATA as u64 - 64,
+        |name, _| name.capacity = u64::MAX - 63,
+        |name, _| name.capacity += 4,
+    ];
+    let mut ring = Ring::<F>::new(&nodes[0], &nodes[1], seed);
+    ring.must_post(&posted);
+    let mut into = Parcel::default();
+    ring.take_into(&mut into, &nodes[1]);
+    // In place of another buffer, and of the same one.
+    for (next, wrong) in [&another, &posted].into_iter().flat_map(|next| wrongs.map(|wrong| (next, wrong))) {
+        let mut name = next.buffer().expect("it is large").name();
+        wrong(&mut name, end);
+        write(&ring, 1, Packet::HandOver { label: Label { element: 1, size: 9, runs: 0 }, name }.write(1, 64));
+        let refused = ring.try_take_into(&mut into, &nodes[1]).expect_err("there is no such buffer");
+        assert_eq!((refused.kind(), refused.peer()), (ErrorKind::Corrupt, Some(nodes[0].number)), "{name:?}");
+        assert_same(&into, &posted);
+    }
 }
 
 pub fn a_slot_that_changes_after_it_was_answered_is_corrupt<F: Fabric>(seed: u64) {
