@@ -303,6 +303,21 @@ pub fn credits_that_are_ahead_are_corrupt<F: Fabric>(seed: u64) {
     }
 }
 
+pub fn credits_that_are_ahead_let_go_of_nothing<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let ring = Ring::<F>::new(&a, &b, seed);
+    ring.must_post(&a.parcel(1, &pattern(1, 3000)));
+    let head = ring.credit.get(credit::HEAD);
+    for ahead in [1, 100, 1 << 20, u32::MAX / 2] {
+        head.store(u64::from(1 + ahead), Ordering::Release);
+        assert!(ring.sender.reap(), "{ahead}");
+        assert_eq!(a.heap.usage().buffers, 1, "{ahead}");
+    }
+    head.store(1, Ordering::Release);
+    assert!(!ring.sender.reap());
+    assert_eq!(a.heap.usage().buffers, 0);
+}
+
 pub fn impossible_addresses_are_corrupt<F: Fabric>(seed: u64) {
     if F::Remote::IS_MAPPED {
         return;
