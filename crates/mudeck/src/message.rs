@@ -445,14 +445,23 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
-    fn an_address_of_a_node_that_never_was_is_refused() {
+    fn an_address_of_a_mail_box_that_never_was_is_refused() {
         let node = NodeShared::join(Door::Alone).unwrap();
         let mut message = Message::empty(&node);
-        for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
-            let id = MailboxId { owner: NodeId(owner), index: 0, generation: 1 };
+        let mut refused = |owner, index, generation| {
             message.clear();
-            message.pack_mailbox(MailboxAddress::new(&node, id)).unwrap();
-            assert_eq!(message.unpack_mailbox(SOON).err().unwrap().kind(), ErrorKind::Corrupt, "{owner}");
+            message.pack_mailbox(MailboxAddress::new(&node, MailboxId { owner, index, generation })).unwrap();
+            message.unpack_mailbox(SOON).err().unwrap().kind()
+        };
+        for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
+            assert_eq!(refused(NodeId(owner), 0, 1), ErrorKind::Corrupt, "{owner}");
         }
+        for (index, generation) in
+            [(MailboxId::INDEX_MAX, 1), (u32::MAX, 1), (0, MailboxId::GENERATIONS), (0, u32::MAX)]
+        {
+            assert_eq!(refused(node.number(), index, generation), ErrorKind::Corrupt, "{index}, {generation}");
+        }
+        let last = (MailboxId::INDEX_MAX - 1, MailboxId::GENERATIONS - 1);
+        assert_eq!(refused(node.number(), last.0, last.1), ErrorKind::Closed, "it could be");
     }
 }
