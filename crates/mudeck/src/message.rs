@@ -216,7 +216,7 @@ impl Message {
             return Err(Error::new(ErrorKind::Type, what));
         }
         let left = run.bytes.saturating_sub(cursor.in_run);
-        if run.bytes == 0 || cursor.bytes + left > self.parcel.size() {
+        if cursor.bytes + left > self.parcel.size() {
             // Runs came with the content; what this node packs itself always adds up.
             let error = Error::new(ErrorKind::Corrupt, "the element types of a message do not add up to its size");
             return Err(self.sender.map_or(error.clone(), |sender| error.with_peer(sender)));
