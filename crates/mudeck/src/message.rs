@@ -464,4 +464,31 @@ mod tests {
         let last = (MailboxId::INDEX_MAX - 1, MailboxId::GENERATIONS - 1);
         assert_eq!(refused(node.number(), last.0, last.1), ErrorKind::Closed, "it could be");
     }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn runs_that_do_not_add_up_are_corrupt_and_their_sender_is_named() {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let (ints, floats) = ([7i32; 1000], [2.5f64; 1000]);
+        let word = |element: ElementType, bytes: u64| (element as u64) << 56 | bytes;
+        for (index, told) in [
+            (0, word(ElementType::Int32, 12_004)),
+            (0, word(ElementType::Int32, (1 << 56) - 1)),
+            (1, word(ElementType::Double, 8008)),
+        ] {
+            let mut message = Message::empty(&node);
+            message.pack(&ints).unwrap();
+            message.pack(&floats).unwrap();
+            message.received(NodeId(9));
+            let buffer = message.parcel.buffer().expect("it is large");
+            let end = buffer.capacity() - 8 * (index + 1);
+            // SAFETY: a word of the buffer's end, where the runs lie; other nodes may write there at any time.
+            unsafe { buffer.data().add(end).cast::<u64>().write(told) };
+            let (mut ints, mut floats) = ([0i32; 1000], [0f64; 1000]);
+            let unpacked = message.unpack(&mut ints).and_then(|()| message.unpack(&mut floats));
+            let error = unpacked.unwrap_err();
+            assert_eq!((error.kind(), error.peer()), (ErrorKind::Corrupt, Some(NodeId(9))), "run {index}: {told:#x}");
+            assert_eq!(ints[0], 7 * index as i32, "the first run is whole");
+        }
+    }
 }
