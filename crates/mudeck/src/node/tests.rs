@@ -1,7 +1,7 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use deck_peers::{Broker, Door, Handler};
+use deck_peers::{Broker, Door, Handler, Refusal};
 use deck_segment::Region;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, ErrorKind, Event};
@@ -62,6 +62,8 @@ fn a_ring_is_freed_although_its_poster_answers_before_whoever_asked_goes_on() {
     let (ring, area) = ring_of_closed_box(&node, &poster);
     let id = ring.id;
     node.keep(ring, area);
+    node.ring_ended(node.number(), id, 0);
+    assert_eq!(lock(&node.closed_rings).len(), 1, "another node's word");
     node.ring_ended(poster.number(), id, 0);
     assert!(lock(&node.closed_rings).is_empty());
     node.tell_poster(poster.number(), id);
@@ -79,6 +81,39 @@ fn a_ring_is_freed_although_its_poster_is_gone_before_it_is_asked_for_the_tail()
     node.peer_gone(poster.number(), false);
     node.give_up(ring, area);
     assert!(lock(&node.closed_rings).is_empty());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn nobody_but_its_poster_ends_a_ring() {
+    let (_broker, [node, poster]) = job();
+    let core = node.open(Some("box"), &MailboxOptions::default()).unwrap();
+    poster.clone_by_id(core.id, Some("box"), Deadline::after(SOON)).unwrap();
+    let ring = poster.poster_to(core.id).unwrap().ring;
+    let is_there = || core.inbox.lock().ring(poster.number(), ring).is_some();
+    node.ring_ended(node.number(), ring, 0);
+    assert!(is_there());
+    node.ring_ended(poster.number(), ring, 1);
+    assert!(is_there(), "a message is still to come");
+    node.ring_ended(poster.number(), ring, 0);
+    assert!(!is_there());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn whoever_asks_for_a_ring_names_a_mail_box_that_is_there_and_memory_of_its_own() {
+    let (_broker, [node, poster]) = job();
+    let core = node.open(None, &MailboxOptions::default()).unwrap();
+    poster.membership().meet(node.number(), Deadline::after(SOON)).unwrap();
+    let peer = node.membership().meet(poster.number(), Deadline::after(SOON)).unwrap();
+    let credits = poster.credit_region().unwrap();
+    let (right, end) = (credits.offset() as u64, poster.heap().segment().bytes() as u64);
+    let refused = |life: u32, credit: u64| node.ring_requested(&peer, core.id.index, life, credit).err();
+    for wrong in [right + 8, end, end - 64, u64::MAX - 63, u64::MAX] {
+        assert_eq!(refused(core.id.generation, wrong), Some(Refusal::Nonsense), "{wrong:#x}");
+    }
+    assert_eq!(refused(core.id.generation + 1, right), Some(Refusal::Closed));
+    assert_eq!(refused(core.id.generation, right), None);
 }
 
 /// A mail box of `owner` that `poster` tried to clone, and did not wait for: the answer comes when the guard goes.
