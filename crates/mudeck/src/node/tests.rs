@@ -6,6 +6,7 @@ use deck_segment::Region;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, ErrorKind, Event};
 use deck_transport::Shape;
+use deck_transport::segment::ring::MESSAGES_MAX;
 
 use super::boxes::{AREA_LINES, Boxes, FREE_PLACES};
 use super::{Node, NodeShared};
@@ -33,6 +34,18 @@ fn the_place_of_a_mail_box_that_was_closed_rests_while_many_others_come_and_go()
     let others: Vec<u32> = (0..FREE_PLACES).map(|_| index_of_next()).collect();
     assert!(!others.contains(&first));
     assert_eq!(index_of_next(), first);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn a_mail_box_is_for_some_messages_and_some_bytes_or_is_refused() {
+    let (_broker, [node, _]) = job();
+    let open = |messages, bytes| node.open(None, &MailboxOptions { messages, bytes });
+    for (messages, bytes) in [(0, 1), (MESSAGES_MAX + 1, 1), (u32::MAX, 1), (1, 0)] {
+        assert_eq!(open(messages, bytes).err().unwrap().kind(), ErrorKind::Invalid, "{messages}, {bytes}");
+    }
+    node.close(&open(1, 1).unwrap());
+    node.close(&open(MESSAGES_MAX, u64::MAX).unwrap());
 }
 
 #[test]
