@@ -503,3 +503,26 @@ fn shares_are_as_many_as_there_are_handles_and_messages() {
     drop(theirs);
     assert_eq!((owner.usage().buffers, view.held()), (0, 0));
 }
+
+#[test]
+fn a_region_is_zero_whatever_was_there_before() {
+    let heap = heap(1 << 20, |_| ());
+    let fill = |region: &crate::Region, value| {
+        let words = region.words();
+        (0..words.count()).for_each(|word| assert_eq!(words.get(word).swap(value, Ordering::Relaxed), 0));
+        region.offset()
+    };
+    let places = [7, 8].map(|value| fill(&heap.region(1000).unwrap(), value));
+    assert_eq!(places[0], places[1], "the same memory");
+}
+
+#[test]
+fn a_heap_that_was_closed_gives_nothing_out_any_more() {
+    let heap = heap(1 << 20, |_| ());
+    let held = heap.allocate(100).unwrap();
+    heap.close();
+    assert_eq!(heap.allocate(100).unwrap_err().kind(), ErrorKind::NotInitialized);
+    assert_eq!(heap.region(64).err().unwrap().kind(), ErrorKind::NotInitialized);
+    drop(held);
+    assert_eq!(heap.usage().buffers, 0);
+}
