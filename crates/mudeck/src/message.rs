@@ -467,6 +467,25 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
+    fn what_gets_new_content_is_unpacked_from_its_begin() {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let mut message = Message::empty(&node);
+        let mut first = [0u8; 1];
+        for _ in 0..2 {
+            message.pack(&[1u8, 2]).unwrap();
+            message.unpack(&mut first).unwrap();
+            assert_eq!(first, [1]);
+            message.clear();
+        }
+        for size in [3, 2] {
+            message.resize(size).unwrap();
+            message.unpack_raw(ElementType::Byte, &mut first).unwrap();
+            message.unpack_raw(ElementType::Byte, &mut first).unwrap();
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn runs_that_do_not_add_up_are_corrupt_and_their_sender_is_named() {
         let node = NodeShared::join(Door::Alone).unwrap();
         let (ints, floats) = ([7i32; 1000], [2.5f64; 1000]);
