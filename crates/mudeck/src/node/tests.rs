@@ -129,6 +129,26 @@ fn whoever_asks_for_a_ring_names_a_mail_box_that_is_there_and_memory_of_its_own(
     assert_eq!(refused(core.id.generation, right), None);
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn no_ring_is_kept_for_a_node_that_is_gone() {
+    let (_broker, [node, poster]) = job();
+    let (ring, area) = ring_of_closed_box(&node, &poster);
+    node.keep(ring, area);
+    node.peer_gone(poster.number(), true);
+    assert!(lock(&node.closed_rings).is_empty());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn a_mail_box_whose_name_is_taken_leaves_nothing() {
+    let (_broker, [node, _]) = job();
+    let core = node.open(Some("taken"), &MailboxOptions::default()).unwrap();
+    assert!(node.open(Some("taken"), &MailboxOptions::default()).is_err());
+    assert_eq!(node.all_boxes().len(), 1);
+    node.close(&core);
+}
+
 /// A mail box of `owner` that `poster` tried to clone, and did not wait for: the answer comes when the guard goes.
 fn tried_to_clone<'a>(owner: &'a NodeShared, poster: &Arc<NodeShared>) -> (Arc<Core>, MutexGuard<'a, Boxes>) {
     let core = owner.open(Some("box"), &MailboxOptions::default()).unwrap();
@@ -138,6 +158,15 @@ fn tried_to_clone<'a>(owner: &'a NodeShared, poster: &Arc<NodeShared>) -> (Arc<C
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert_eq!(lock(&poster.asked).len(), 1);
     (core, held)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn nothing_is_asked_any_more_of_a_node_that_is_gone() {
+    let (_broker, [owner, poster]) = job();
+    let (_core, _held) = tried_to_clone(&owner, &poster);
+    poster.peer_gone(owner.number(), true);
+    assert!(lock(&poster.asked).is_empty());
 }
 
 #[test]
