@@ -267,6 +267,28 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
+    fn a_baton_at_an_impossible_place_is_not_taken_up() {
+        let [lower, higher] = nodes::<2>("conversation-nonsense");
+        let [one, other] = talkers([&lower, &higher], "box");
+        let [to_higher, to_lower] =
+            [&one, &other].map(|talker| talker.node.shared.poster_to(talker.other.address().id).unwrap());
+        let region = lower.shared.heap().region(Baton::WORDS * 8).unwrap();
+        let (place, end) = (region.offset() as u64, lower.shared.heap().segment().bytes() as u64);
+        let is_taken_up = |baton, ring| {
+            let said = Said { baton, mailbox: to_lower.id.to_word(), ring, count: 0 };
+            higher.shared.hear(&other.own.core, lower.number(), to_higher.ring, said);
+            to_lower.sender.baton().is_some()
+        };
+        let outside = (0..(Baton::WORDS * 8).div_ceil(SLOT)).map(|slots| end - (slots * SLOT) as u64);
+        for wrong in outside.chain([place + 1, place + 64, 0u64.wrapping_sub(SLOT as u64), u64::MAX]) {
+            assert!(!is_taken_up(wrong, to_lower.ring), "{wrong:#x}");
+        }
+        assert!(!is_taken_up(place, to_lower.ring + 1), "it goes by another ring");
+        assert!(is_taken_up(place, to_lower.ring));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn longer_messages_and_several_in_a_row_keep_their_order_between_those_on_a_baton() {
         let [lower, higher] = nodes::<2>("conversation-order");
         let [one, other] = talkers([&lower, &higher], "box");

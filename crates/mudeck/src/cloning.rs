@@ -392,6 +392,7 @@ mod tests {
 
     use super::*;
     use crate::mailbox::MailboxOptions;
+    use crate::testing::SOON;
 
     /// The numbers of the nodes are made up: what is asked for is room, not a conversation.
     #[test]
@@ -413,5 +414,39 @@ mod tests {
         bells.dedup();
         assert_eq!(bells.len(), Bells::RINGS_MAX, "two rings have one bell");
         core.close();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_ring_that_cannot_be_is_refused_and_its_owner_is_named() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [owner, poster] = [(); 2].map(|()| NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap());
+        let core = owner.open(None, &MailboxOptions::default()).unwrap();
+        let peer = poster.membership().meet(owner.number(), Deadline::after(SOON)).unwrap();
+        let asked = poster.ask_owner(&peer, core.id).unwrap();
+        let granted = poster.membership().wait_for_ring(&asked, core.id, Deadline::after(SOON)).unwrap();
+        let refused = |granted: &Granted| {
+            let sender = poster.sender_at_owner(&peer, core.id, granted, poster.credit_region().unwrap());
+            sender.err().map(|error| (error.kind(), error.peer()))
+        };
+        let end = owner.heap().segment().bytes() as u64;
+        for wrong in [
+            Granted { messages: 0, ..granted },
+            Granted { messages: 1 << 40, ..granted },
+            Granted { bytes: 0, ..granted },
+            Granted { area_lines: 0, ..granted },
+            Granted { area_lines: 1 << 21, ..granted },
+            Granted { place: granted.place + 64, ..granted },
+            Granted { place: end, ..granted },
+            Granted { place: end - 128, ..granted },
+            Granted { place: u64::MAX - 127, ..granted },
+            Granted { bell: end * 8, ..granted },
+            Granted { bell: u64::MAX, ..granted },
+            Granted { event: end, ..granted },
+            Granted { event: granted.event + 1, ..granted },
+        ] {
+            assert_eq!(refused(&wrong), Some((ErrorKind::Corrupt, Some(owner.number()))), "{wrong:?}");
+        }
+        assert_eq!(refused(&granted), None);
     }
 }

@@ -216,7 +216,7 @@ impl Message {
             return Err(Error::new(ErrorKind::Type, what));
         }
         let left = run.bytes.saturating_sub(cursor.in_run);
-        if run.bytes == 0 || cursor.bytes + left > self.parcel.size() {
+        if cursor.bytes + left > self.parcel.size() {
             // Runs came with the content; what this node packs itself always adds up.
             let error = Error::new(ErrorKind::Corrupt, "the element types of a message do not add up to its size");
             return Err(self.sender.map_or(error.clone(), |sender| error.with_peer(sender)));
@@ -445,14 +445,69 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
-    fn an_address_of_a_node_that_never_was_is_refused() {
+    fn an_address_of_a_mail_box_that_never_was_is_refused() {
         let node = NodeShared::join(Door::Alone).unwrap();
         let mut message = Message::empty(&node);
-        for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
-            let id = MailboxId { owner: NodeId(owner), index: 0, generation: 1 };
+        let mut refused = |owner, index, generation| {
             message.clear();
-            message.pack_mailbox(MailboxAddress::new(&node, id)).unwrap();
-            assert_eq!(message.unpack_mailbox(SOON).err().unwrap().kind(), ErrorKind::Corrupt, "{owner}");
+            message.pack_mailbox(MailboxAddress::new(&node, MailboxId { owner, index, generation })).unwrap();
+            message.unpack_mailbox(SOON).err().unwrap().kind()
+        };
+        for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
+            assert_eq!(refused(NodeId(owner), 0, 1), ErrorKind::Corrupt, "{owner}");
+        }
+        for (index, generation) in
+            [(MailboxId::INDEX_MAX, 1), (u32::MAX, 1), (0, MailboxId::GENERATIONS), (0, u32::MAX)]
+        {
+            assert_eq!(refused(node.number(), index, generation), ErrorKind::Corrupt, "{index}, {generation}");
+        }
+        let last = (MailboxId::INDEX_MAX - 1, MailboxId::GENERATIONS - 1);
+        assert_eq!(refused(node.number(), last.0, last.1), ErrorKind::Closed, "it could be");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn what_gets_new_content_is_unpacked_from_its_begin() {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let mut message = Message::empty(&node);
+        let mut first = [0u8; 1];
+        for _ in 0..2 {
+            message.pack(&[1u8, 2]).unwrap();
+            message.unpack(&mut first).unwrap();
+            assert_eq!(first, [1]);
+            message.clear();
+        }
+        for size in [3, 2] {
+            message.resize(size).unwrap();
+            message.unpack_raw(ElementType::Byte, &mut first).unwrap();
+            message.unpack_raw(ElementType::Byte, &mut first).unwrap();
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn runs_that_do_not_add_up_are_corrupt_and_their_sender_is_named() {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let (ints, floats) = ([7i32; 1000], [2.5f64; 1000]);
+        let word = |element: ElementType, bytes: u64| (element as u64) << 56 | bytes;
+        for (index, told) in [
+            (0, word(ElementType::Int32, 12_004)),
+            (0, word(ElementType::Int32, (1 << 56) - 1)),
+            (1, word(ElementType::Double, 8008)),
+        ] {
+            let mut message = Message::empty(&node);
+            message.pack(&ints).unwrap();
+            message.pack(&floats).unwrap();
+            message.received(NodeId(9));
+            let buffer = message.parcel.buffer().expect("it is large");
+            let end = buffer.capacity() - 8 * (index + 1);
+            // SAFETY: a word of the buffer's end, where the runs lie; other nodes may write there at any time.
+            unsafe { buffer.data().add(end).cast::<u64>().write(told) };
+            let (mut ints, mut floats) = ([0i32; 1000], [0f64; 1000]);
+            let unpacked = message.unpack(&mut ints).and_then(|()| message.unpack(&mut floats));
+            let error = unpacked.unwrap_err();
+            assert_eq!((error.kind(), error.peer()), (ErrorKind::Corrupt, Some(NodeId(9))), "run {index}: {told:#x}");
+            assert_eq!(ints[0], 7 * index as i32, "the first run is whole");
         }
     }
 }

@@ -143,6 +143,8 @@ mod tests {
         let nonsense = [
             ("DECK_BUDGET", ""),
             ("DECK_BUDGET", "many"),
+            ("DECK_BUDGET", "18446744073709551615"),
+            ("DECK_BUDGET", "65537T"),
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
             ("DECK_HEAP_REST", "a while"),
@@ -151,6 +153,10 @@ mod tests {
             ("DECK_HUGE_PAGES", "2M"),
             ("DECK_NUMA", "0-1"),
             ("DECK_TIMEOUT", "soon"),
+            ("DECK_TIMEOUT", "0"),
+            ("DECK_TIMEOUT", "1e9"),
+            ("DECK_TIMEOUT", "1e300"),
+            ("DECK_TIMEOUT", "NaN"),
         ];
         for (name, value) in nonsense {
             let error = read(name, value).unwrap_err();

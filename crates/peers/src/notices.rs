@@ -265,7 +265,11 @@ impl Drop for Notice {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
     use crate::Table;
+    use crate::observe::notices_of;
 
     use super::*;
 
@@ -319,5 +323,23 @@ mod tests {
             notices.take_back(index, subject);
         }
         assert_eq!((untold(&notices), lock(&notices.places).lasting), (0, 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "memfd")]
+    fn whatever_is_told_of_how_much_there_is_no_more_is_read_than_there_can_be() {
+        let notices = notices();
+        let _told = Notice::new(&notices, Subject::Mailbox, &"n".repeat(1000), []);
+        let file = File::from(notices.segment.as_fd().try_clone_to_owned().unwrap());
+        let names = || notices_of(&file).unwrap().0.into_iter().map(|told| told.name).collect::<Vec<_>>();
+        let whole = "n".repeat(NAME_BYTES);
+        assert_eq!(names(), [whole.as_str()]);
+        assert_eq!(notices.words.get(entry::LENGTH).load(Relaxed), NAME_BYTES as u64);
+        for wrong in [NOTICES_MAX as u64 + 1, 1 << 50, u64::MAX] {
+            notices.head.get(header::USED).store(wrong, Relaxed);
+            assert_eq!(names(), [whole.as_str()]);
+            notices.words.get(entry::LENGTH).store(wrong, Relaxed);
+            assert_eq!(names(), [whole.as_str()]);
+        }
     }
 }

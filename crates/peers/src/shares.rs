@@ -485,4 +485,16 @@ mod tests {
         drop(first);
         assert!(shares.find(life).is_none());
     }
+
+    #[test]
+    fn nobody_answers_what_another_node_was_asked() {
+        let shares = Shares::default();
+        let (request, answered, _) = shares.question(NodeId(1), None);
+        let count = answered.count();
+        assert!(!shares.answered(NodeId(2), request, Err(Refusal::Closed)));
+        assert!(!shares.is_answered(request) && answered.count() == count);
+        assert!(shares.answered(NodeId(1), request, Ok(None)));
+        assert!(matches!(shares.stop_waiting(request, || true), Some(Ok(None))));
+        assert!(!shares.answered(NodeId(1), request, Ok(None)), "nobody waits any more");
+    }
 }

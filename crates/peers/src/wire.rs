@@ -300,6 +300,9 @@ mod tests {
         bytes.extend([0; 8]);
         assert_eq!(Frame::decode(&bytes), None);
         assert_eq!(Frame::decode(b"GET / HTTP/1.1\r\n"), None);
+        let mut other = Frame::Ping { count: 1 }.encode();
+        other[0] ^= 1;
+        assert_eq!(Frame::decode(&other), None, "it begins as no frame does");
     }
 
     proptest! {

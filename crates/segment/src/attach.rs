@@ -94,7 +94,7 @@ fn read_by_another(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -
         Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     };
     for thread in threads.map_while(Result::ok) {
-        let number = thread.file_name().to_str().and_then(|name| name.parse().ok()).filter(|number| *number != pid);
+        let number = thread.file_name().to_str().and_then(|name| name.parse().ok());
         match number.map(|number| read_by(number, proof, from, into)) {
             None | Some(Err(Errno::SRCH)) => {}
             Some(read) => return read,
@@ -167,6 +167,27 @@ mod tests {
         {
             assert_eq!(read(pid, wrong, own, &mut [0; 100]), Err(Errno::SRCH), "{wrong:?} for {proof:?}");
         }
+    }
+
+    #[test]
+    fn both_ends_have_to_be_readable() {
+        let (size, map) = (4096, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let begin = unsafe { libc::mmap(std::ptr::null_mut(), 3 * size, libc::PROT_READ, map, -1, 0) };
+        assert_ne!(begin, libc::MAP_FAILED);
+        let page = |index| begin.cast::<u8>().wrapping_add(index * size);
+        // SAFETY: the pages are this test's, and it reads none of them.
+        assert!([0, 2].iter().all(|index| unsafe { libc::mprotect(page(*index).cast(), size, libc::PROT_NONE) } == 0));
+        // SAFETY: mapped until the end; nothing but the kernel reads the bytes.
+        let [before, inside, behind] = [0, 1, 2].map(|end| unsafe {
+            std::slice::from_raw_parts(
+                page(1).wrapping_sub(usize::from(end == 0)),
+                if end == 2 { size + 1 } else { size },
+            )
+        });
+        assert!(!can_be_read(before) && can_be_read(inside) && !can_be_read(behind));
+        // SAFETY: whole, and nothing points there any more.
+        unsafe { libc::munmap(begin, 3 * size) };
     }
 
     #[test]

@@ -251,9 +251,33 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "memory that is not there")]
+    fn content_that_ends_outside_lies_nowhere() {
+        let segment = Segment::create("test", 4096).unwrap();
+        let begin = segment.at(0, 4096).unwrap();
+        // SAFETY: nobody reads the bytes, some of which are not there.
+        let lies_at = |from: usize, bytes: usize| unsafe {
+            segment.offset_of(std::slice::from_raw_parts(begin.as_ptr().add(from), bytes))
+        };
+        assert_eq!([lies_at(0, 4096), lies_at(4091, 5), lies_at(4091, 6)], [Some(0), Some(4091), None]);
+    }
+
+    #[test]
     #[should_panic(expected = "it ends before byte 4")]
     fn a_chunk_ends_where_the_content_does() {
         let _: [u8; 2] = Content::of(b"hello").chunk(4);
+    }
+
+    #[test]
+    fn a_copy_ends_where_the_content_does() {
+        let reads = |from: usize, bytes: usize| {
+            let read = || Content::of(b"hello").read(from, &mut vec![0; bytes]);
+            std::panic::catch_unwind(read).is_ok()
+        };
+        assert!(reads(0, 5) && reads(4, 1) && reads(5, 0));
+        for (from, bytes) in [(0, 6), (1, 5), (5, 1), (6, 0), (usize::MAX, 1)] {
+            assert!(!reads(from, bytes), "{bytes} bytes from {from} on");
+        }
     }
 
     #[test]

@@ -121,11 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn places_outside_are_refused() {
+    fn places_outside_are_refused_and_nothing_is_copied() {
         let segment = segment();
-        let mut bytes = [0; 5];
-        for offset in [4092, 4096, usize::MAX - 2, usize::MAX] {
-            assert!(segment.load_bytes(offset, &mut bytes).is_none() && segment.store_bytes(offset, &bytes).is_none());
+        let (mut bytes, mut end) = ([7; 13], [0; 12]);
+        for offset in [4084, 4092, 4096, usize::MAX - 2, usize::MAX] {
+            assert!(segment.store_bytes(offset, &bytes).is_none(), "{offset}");
+            segment.load_bytes(4084, &mut end).unwrap();
+            assert!(segment.load_bytes(offset, &mut bytes).is_none(), "{offset}");
+            assert_eq!((end, bytes), ([0; 12], [7; 13]), "{offset}");
         }
     }
 

@@ -71,13 +71,7 @@ fn tightest() -> Option<Room> {
         whose: "this machine's memory".into(),
         remedy: "free memory on this machine, or use fewer or smaller messages at a time",
     };
-    let mut least = machine;
-    for room in groups() {
-        if room.available < least.available {
-            least = room;
-        }
-    }
-    Some(least)
+    std::iter::once(machine).chain(groups()).min_by_key(|room| room.available)
 }
 
 /// What the machine says of its memory under `name`, in bytes.
@@ -134,6 +128,24 @@ mod tests {
         assert_eq!(cache_of(version_1), Some(399_687_680));
         assert_eq!(cache_of("anon 1\nfile 3\ninactive_file 8192\nactive_file 2\n"), Some(8192));
         assert_eq!(cache_of("anon 1\nworkingset_inactive_file_x 3\ninactive_file many\n"), None);
+    }
+
+    #[test]
+    fn what_is_left_in_a_group_is_its_limit_less_what_is_no_page_cache() {
+        let folder = std::env::temp_dir().join(format!("deck-limits-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let left = |files: &[(&str, &str)]| {
+            files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+            let left = left_in_group(&folder);
+            files.iter().for_each(|(name, _)| std::fs::remove_file(folder.join(name)).unwrap());
+            left
+        };
+        let (most, used) = (("memory.max", "1000\n"), ("memory.current", "700\n"));
+        assert_eq!(left(&[most, used]), Some(300));
+        assert_eq!(left(&[most, used, ("memory.stat", "anon 1\ninactive_file 200\n")]), Some(500));
+        assert_eq!(left(&[("memory.max", "max\n"), used]), None);
+        assert_eq!(left(&[("memory.limit_in_bytes", "1000\n"), ("memory.usage_in_bytes", "1200\n")]), Some(0));
+        std::fs::remove_dir(&folder).unwrap();
     }
 
     #[test]

@@ -172,3 +172,47 @@ impl Words {
 fn outside(index: usize, count: usize) -> ! {
     panic!("word {index} of {count}")
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::layout::PAGE;
+
+    #[test]
+    fn a_run_begins_at_a_multiple_of_a_word_and_ends_inside() {
+        let segment = Segment::create("words", PAGE).unwrap();
+        for (offset, count) in [(0, 0), (0, PAGE / 8), (PAGE - 8, 1), (PAGE, 0)] {
+            let words = Words::in_segment(&segment, offset, count).expect("it is inside");
+            assert_eq!((words.count(), words.first().addr().get() % 8), (count, 0));
+        }
+        for (offset, count) in
+            [(1, 1), (4, 1), (0, PAGE / 8 + 1), (PAGE - 8, 2), (PAGE, 1), (usize::MAX - 7, 1), (8, usize::MAX / 8 + 1)]
+        {
+            assert!(Words::in_segment(&segment, offset, count).is_none(), "{count} words at {offset}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_out_that_is_not_all_inside_of_the_run() {
+        const COUNT: usize = 2 * LINE_WORDS;
+        let segment = Segment::create("words", PAGE).unwrap();
+        let words = Words::in_segment(&segment, 0, COUNT).unwrap();
+        let short = Words::in_segment(&segment, 0, LINE_WORDS - 1).unwrap();
+        let is_given = |look: &dyn Fn(&Words), of: &Words| catch_unwind(AssertUnwindSafe(|| look(of))).is_ok();
+        let word = |index: usize| is_given(&|words| _ = words.get(index), &words);
+        let event = |index: usize| is_given(&|words| _ = words.event(index), &words);
+        let line = |index: usize| is_given(&|words| _ = words.line(index), &words);
+        let bytes = |index: usize, bytes: usize| is_given(&|words| _ = words.address(index, bytes), &words);
+        assert_eq!([COUNT - 1, COUNT, usize::MAX].map(word), [true, false, false]);
+        assert_eq!([COUNT - 1, COUNT, usize::MAX].map(event), [true, false, false]);
+        assert_eq!([LINE_WORDS, LINE_WORDS + 1, COUNT, usize::MAX].map(line), [true, false, false, false]);
+        assert!(!is_given(&|words| _ = words.line(0), &short), "it has no whole line");
+        assert_eq!([(0, 8 * COUNT), (COUNT, 0)].map(|(from, count)| bytes(from, count)), [true, true]);
+        for (from, count) in [(0, 8 * COUNT + 1), (COUNT, 1), (COUNT + 1, 0), (1, usize::MAX), (usize::MAX / 8 + 1, 8)]
+        {
+            assert!(!bytes(from, count), "{count} bytes from word {from} on");
+        }
+    }
+}

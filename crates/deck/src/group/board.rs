@@ -443,6 +443,7 @@ impl Drop for Locked<'_> {
 mod tests {
     use deck_mudeck::{Door, Node};
     use deck_peers::Broker;
+    use deck_segment::layout::PAGE;
 
     use super::*;
 
@@ -460,5 +461,31 @@ mod tests {
         assert_eq!(board.holder(), Some(other.number()));
         drop(second);
         assert_eq!(board.holder(), None);
+    }
+
+    #[test]
+    fn a_board_of_an_impossible_size_or_place_is_corrupt_and_its_owner_is_named() {
+        let segment =
+            Segment::create("test", 2 * Board::bytes(MEMBERS_MAX, Ahead::NONE).next_multiple_of(PAGE)).unwrap();
+        let head = Board::head(&segment, NodeId(3), 0).unwrap();
+        let refused = |made: Result<Board>| made.err().map(|error| (error.kind(), error.peer()));
+        let corrupt = Some((ErrorKind::Corrupt, Some(NodeId(3))));
+        head.store(head::AHEAD, Ahead::NONE.phases());
+        for size in [0, u64::from(MEMBERS_MAX) + 1, 1 << 32 | 1, u64::MAX] {
+            head.store(head::SIZE, size);
+            assert_eq!(refused(head.whole(&segment)), corrupt, "{size} members");
+        }
+        head.store(head::SIZE, u64::from(MEMBERS_MAX));
+        assert_eq!(head.whole(&segment).unwrap().members(), MEMBERS_MAX);
+        for phases in [0, 3, u64::MAX] {
+            head.store(head::AHEAD, phases);
+            assert_eq!(refused(head.whole(&segment)), corrupt, "{phases} phases ahead");
+        }
+        let last = segment.bytes() - Board::bytes(1, Ahead::NONE);
+        let at = |offset| refused(Board::at(&segment, NodeId(3), offset, 1, Ahead::NONE));
+        assert_eq!(
+            [last, last + 8, last + 1, segment.bytes(), usize::MAX].map(at),
+            [None, corrupt, corrupt, corrupt, corrupt]
+        );
     }
 }

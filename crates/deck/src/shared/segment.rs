@@ -401,3 +401,20 @@ fn fetch(
     }
     Ok(silence.map_or(Found::Nothing, Found::Silence))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_passed_has_the_size_that_was_told_or_is_corrupt_and_its_giver_is_named() {
+        let memory = Memory::create("test", 2 * PAGE).unwrap();
+        for bytes in [PAGE + 1, 2 * PAGE] {
+            assert!(is_of(memory.clone(), bytes, NodeId(3)).is_ok(), "{bytes} bytes");
+        }
+        for bytes in [0, 1, PAGE, 2 * PAGE + 1, usize::MAX] {
+            let error = is_of(memory.clone(), bytes, NodeId(3)).err().unwrap();
+            assert_eq!((error.kind(), error.peer()), (ErrorKind::Corrupt, Some(NodeId(3))), "{bytes} bytes");
+        }
+    }
+}

@@ -116,3 +116,16 @@ impl NodeShared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_places_and_no_more() {
+        let mut boxes = Boxes::default();
+        assert_eq!([(); 4].map(|()| boxes.take_place(3)), [Some(0), Some(1), Some(2), None]);
+        boxes.free.push_back(1);
+        assert_eq!([(); 2].map(|()| boxes.take_place(3)), [Some(1), None]);
+    }
+}

@@ -1,11 +1,12 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use deck_peers::{Broker, Door, Handler};
+use deck_peers::{Broker, Door, Handler, Refusal};
 use deck_segment::Region;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, ErrorKind, Event};
 use deck_transport::Shape;
+use deck_transport::segment::ring::MESSAGES_MAX;
 
 use super::boxes::{AREA_LINES, Boxes, FREE_PLACES};
 use super::{Node, NodeShared};
@@ -36,6 +37,18 @@ fn the_place_of_a_mail_box_that_was_closed_rests_while_many_others_come_and_go()
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn a_mail_box_is_for_some_messages_and_some_bytes_or_is_refused() {
+    let (_broker, [node, _]) = job();
+    let open = |messages, bytes| node.open(None, &MailboxOptions { messages, bytes });
+    for (messages, bytes) in [(0, 1), (MESSAGES_MAX + 1, 1), (u32::MAX, 1), (1, 0)] {
+        assert_eq!(open(messages, bytes).err().unwrap().kind(), ErrorKind::Invalid, "{messages}, {bytes}");
+    }
+    node.close(&open(1, 1).unwrap());
+    node.close(&open(MESSAGES_MAX, u64::MAX).unwrap());
+}
+
+#[test]
 fn a_ring_takes_less_than_8_kib_of_its_owner() {
     let MailboxOptions { messages, bytes, .. } = MailboxOptions::default();
     let shared = Shape::mapped(messages, bytes, AREA_LINES).ring_bytes();
@@ -62,6 +75,8 @@ fn a_ring_is_freed_although_its_poster_answers_before_whoever_asked_goes_on() {
     let (ring, area) = ring_of_closed_box(&node, &poster);
     let id = ring.id;
     node.keep(ring, area);
+    node.ring_ended(node.number(), id, 0);
+    assert_eq!(lock(&node.closed_rings).len(), 1, "another node's word");
     node.ring_ended(poster.number(), id, 0);
     assert!(lock(&node.closed_rings).is_empty());
     node.tell_poster(poster.number(), id);
@@ -81,6 +96,59 @@ fn a_ring_is_freed_although_its_poster_is_gone_before_it_is_asked_for_the_tail()
     assert!(lock(&node.closed_rings).is_empty());
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn nobody_but_its_poster_ends_a_ring() {
+    let (_broker, [node, poster]) = job();
+    let core = node.open(Some("box"), &MailboxOptions::default()).unwrap();
+    poster.clone_by_id(core.id, Some("box"), Deadline::after(SOON)).unwrap();
+    let ring = poster.poster_to(core.id).unwrap().ring;
+    let is_there = || core.inbox.lock().ring(poster.number(), ring).is_some();
+    node.ring_ended(node.number(), ring, 0);
+    assert!(is_there());
+    node.ring_ended(poster.number(), ring, 1);
+    assert!(is_there(), "a message is still to come");
+    node.ring_ended(poster.number(), ring, 0);
+    assert!(!is_there());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn whoever_asks_for_a_ring_names_a_mail_box_that_is_there_and_memory_of_its_own() {
+    let (_broker, [node, poster]) = job();
+    let core = node.open(None, &MailboxOptions::default()).unwrap();
+    poster.membership().meet(node.number(), Deadline::after(SOON)).unwrap();
+    let peer = node.membership().meet(poster.number(), Deadline::after(SOON)).unwrap();
+    let credits = poster.credit_region().unwrap();
+    let (right, end) = (credits.offset() as u64, poster.heap().segment().bytes() as u64);
+    let refused = |life: u32, credit: u64| node.ring_requested(&peer, core.id.index, life, credit).err();
+    for wrong in [right + 8, end, end - 64, u64::MAX - 63, u64::MAX] {
+        assert_eq!(refused(core.id.generation, wrong), Some(Refusal::Nonsense), "{wrong:#x}");
+    }
+    assert_eq!(refused(core.id.generation + 1, right), Some(Refusal::Closed));
+    assert_eq!(refused(core.id.generation, right), None);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn no_ring_is_kept_for_a_node_that_is_gone() {
+    let (_broker, [node, poster]) = job();
+    let (ring, area) = ring_of_closed_box(&node, &poster);
+    node.keep(ring, area);
+    node.peer_gone(poster.number(), true);
+    assert!(lock(&node.closed_rings).is_empty());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn a_mail_box_whose_name_is_taken_leaves_nothing() {
+    let (_broker, [node, _]) = job();
+    let core = node.open(Some("taken"), &MailboxOptions::default()).unwrap();
+    assert!(node.open(Some("taken"), &MailboxOptions::default()).is_err());
+    assert_eq!(node.all_boxes().len(), 1);
+    node.close(&core);
+}
+
 /// A mail box of `owner` that `poster` tried to clone, and did not wait for: the answer comes when the guard goes.
 fn tried_to_clone<'a>(owner: &'a NodeShared, poster: &Arc<NodeShared>) -> (Arc<Core>, MutexGuard<'a, Boxes>) {
     let core = owner.open(Some("box"), &MailboxOptions::default()).unwrap();
@@ -90,6 +158,15 @@ fn tried_to_clone<'a>(owner: &'a NodeShared, poster: &Arc<NodeShared>) -> (Arc<C
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert_eq!(lock(&poster.asked).len(), 1);
     (core, held)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn nothing_is_asked_any_more_of_a_node_that_is_gone() {
+    let (_broker, [owner, poster]) = job();
+    let (_core, _held) = tried_to_clone(&owner, &poster);
+    poster.peer_gone(owner.number(), true);
+    assert!(lock(&poster.asked).is_empty());
 }
 
 #[test]

@@ -179,3 +179,24 @@ impl Membership {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_answers_what_another_node_was_asked() {
+        let requests = RingRequests::default();
+        let request = Arc::new(Request {
+            peer: NodeId(1),
+            answer: OnceLock::new(),
+            answered: Event::new(),
+            is_declined: AtomicBool::new(false),
+        });
+        lock(&requests.open).insert(7, request.clone());
+        let no = || Err(Error::new(ErrorKind::Closed, "no"));
+        assert!(!requests.answered(NodeId(2), 7, no()) && request.answer.get().is_none());
+        assert!(requests.answered(NodeId(1), 7, no()) && request.answer.get().is_some());
+        assert!(!requests.answered(NodeId(1), 8, no()));
+    }
+}

@@ -71,6 +71,78 @@ fn a_table_of_another_version_is_refused() {
 }
 
 #[test]
+fn what_is_no_table_is_refused() {
+    let adopt = |segment: &Segment| Table::adopt(segment.as_fd().try_clone_to_owned().unwrap());
+    let corrupt = |segment: &Segment| adopt(segment).unwrap_err().kind() == ErrorKind::Corrupt;
+    let table = Table::create("test", 1).unwrap();
+    adopt(table.segment()).unwrap();
+    table.words.get(header::MAGIC).store(MAGIC ^ 1, Ordering::Relaxed);
+    assert!(corrupt(table.segment()));
+    // All that is read of it says that it is one.
+    let whole = BYTES.next_multiple_of(PAGE);
+    for bytes in [PAGE, whole - PAGE, whole + PAGE] {
+        let other = Segment::create("test", bytes).unwrap();
+        other.allocate(0, PAGE).unwrap();
+        let words = Words::in_segment(&other, 0, PAGE / 8).unwrap();
+        words.get(header::VERSION).store(VERSION, Ordering::Relaxed);
+        words.get(header::MAGIC).store(MAGIC, Ordering::Relaxed);
+        assert!(corrupt(&other), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_jobs_name_ends_where_its_room_does() {
+    let name = "n".repeat(JOB_BYTES_MAX);
+    assert_eq!(Table::create(&name, 1).unwrap().job(), name);
+    assert_eq!(Table::create(&(name + "n"), 1).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn what_any_process_writes_into_a_table_leads_to_nothing_outside() {
+    let table = Table::create("test", 1).unwrap();
+    let (zero, seat) = table.seat_node(1, false).unwrap();
+    for count in [u64::from(NODES_MAX) + 1, 1 << 32, u64::MAX] {
+        table.words.get(header::COUNT).store(count, Ordering::Relaxed);
+        assert_eq!(
+            (table.count(), table.state(NodeId(NODES_MAX)), table.seat_of(NodeId(u32::MAX))),
+            (NODES_MAX, None, None)
+        );
+        assert_eq!(table.seat_node(2, false).unwrap_err(), Refusal::Numbers);
+    }
+    table.words.get(header::COUNT).store(1, Ordering::Relaxed);
+    table.words.get(header::EXPECTED).store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(table.count(), NODES_MAX);
+    let state = table.nodes.get(0).swap((Seat::COUNT as u64) << SEAT_SHIFT | 1, Ordering::Relaxed);
+    assert_eq!((table.seat_of(zero), table.process_of(zero), table.set_gone(zero, true)), (None, None, false));
+    table.nodes.get(0).store(state, Ordering::Relaxed);
+    table.seat_word(seat, seat::NODE).store(1 << 32 | 1, Ordering::Relaxed);
+    assert_eq!((table.node_on(seat), table.live()), (None, vec![]));
+}
+
+#[test]
+fn the_last_number_is_given_and_none_after_it() {
+    let table = Table::create("test", 1).unwrap();
+    table.words.get(header::COUNT).store(u64::from(NODES_MAX) - 1, Ordering::Relaxed);
+    assert_eq!(table.seat_node(1, false).unwrap().0, NodeId(NODES_MAX - 1));
+    assert_eq!(table.seat_node(2, false).unwrap_err(), Refusal::Numbers);
+}
+
+#[test]
+fn a_seat_that_is_given_again_tells_nothing_of_the_node_before() {
+    let table = Table::create("test", 1).unwrap();
+    let (zero, seat) = table.seat_node(1, false).unwrap();
+    table.set_keeps(seat);
+    table.set_core_mask(seat, &[7; 16]);
+    let words = [table.runnable(seat), table.core(seat), table.called(seat)];
+    assert!(table.set_gone(zero, false));
+    words.iter().for_each(|word| word.store(3, Ordering::Relaxed));
+    table.free_seat(seat);
+    assert_eq!(table.seat_node(2, false).unwrap(), (NodeId(1), seat));
+    assert_eq!((table.keeps(seat), table.core_mask(seat)), (false, [0; 16]));
+    assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0), "{words:?}");
+}
+
+#[test]
 fn whoever_tells_late_that_a_node_is_gone_changes_nothing_of_the_next_one_on_its_seat() {
     let table = Table::create("test", 1).unwrap();
     let (zero, seat) = table.seat_node(1, false).unwrap();

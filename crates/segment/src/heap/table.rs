@@ -74,3 +74,17 @@ impl<T> Drop for Table<T> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "entry 1048576 of 1048576")]
+    fn there_is_no_entry_behind_the_last() {
+        // SAFETY: all zero bytes are a valid u64, which has nothing to drop.
+        let table: Table<u64> = unsafe { Table::zeroed() }.unwrap();
+        assert_eq!((table[0], table[BUFFERS - 1]), (0, 0));
+        let _ = table[BUFFERS];
+    }
+}

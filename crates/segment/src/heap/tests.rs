@@ -426,3 +426,103 @@ fn more_handles_than_a_program_can_have_are_refused_and_the_buffer_stays() {
     handles.store(1, Ordering::Relaxed);
     buffer.check_handles().unwrap();
 }
+
+#[test]
+fn a_segment_that_is_not_the_heap_it_is_taken_for_is_refused() {
+    let heap = heap(1 << 20, |_| ());
+    let adopt = |owner, seat| {
+        let fd = heap.segment().as_fd().try_clone_to_owned().unwrap();
+        HeapMemory::adopt(fd, NodeId(owner), Seat(seat), Seat(5), Fetching::ByReaders)
+    };
+    let refused = |adopted: Result<Arc<HeapMemory>>| adopted.err().map(|error| (error.kind(), error.peer()));
+    assert_eq!(refused(adopt(0, 0)), None);
+    for (owner, seat) in [(1, 0), (0, 1)] {
+        assert_eq!(refused(adopt(owner, seat)), Some((ErrorKind::Corrupt, Some(NodeId(owner)))), "{owner}, {seat}");
+    }
+    let words = Words::in_segment(heap.segment(), 0, LINE_WORDS).unwrap();
+    for word in [header::MAGIC, header::VERSION, header::BYTES, header::NODE, header::SEAT] {
+        let told = words.get(word).load(Ordering::Relaxed);
+        for wrong in [told.wrapping_sub(1), told + 1, told | 1 << 63] {
+            words.get(word).store(wrong, Ordering::Relaxed);
+            assert_eq!(refused(adopt(0, 0)), Some((ErrorKind::Corrupt, Some(NodeId(0)))), "word {word}: {wrong:#x}");
+        }
+        words.get(word).store(told, Ordering::Relaxed);
+    }
+    assert_eq!(refused(adopt(0, 0)), None);
+    // All is as it has to be, but nothing lies behind the tables.
+    let small = Segment::create("test", DATA).unwrap();
+    small.allocate(0, layout::PAGE).unwrap();
+    let words = Words::in_segment(&small, 0, LINE_WORDS).unwrap();
+    let fields = [(header::MAGIC, layout::MAGIC), (header::VERSION, layout::VERSION), (header::BYTES, DATA as u64)];
+    fields.iter().for_each(|(word, value)| words.get(*word).store(*value, Ordering::Relaxed));
+    let fd = small.as_fd().try_clone_to_owned().unwrap();
+    let adopted = HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(5), Fetching::ByReaders);
+    assert_eq!(refused(adopted), Some((ErrorKind::Corrupt, Some(NodeId(0)))));
+}
+
+#[test]
+fn a_heap_has_room_for_something_or_is_refused() {
+    let create = |bytes| {
+        let (fetching, rest, numa) = (Fetching::ByReaders, Rest::new(0), Numa::one());
+        let options = HeapOptions { bytes, fetching, rest, huge_pages: HugePages::Never, numa };
+        HeapMemory::create(NodeId(0), Seat(0), &options)
+    };
+    for bytes in [0, 4096, DATA, DATA + (1 << 20) - 1] {
+        assert_eq!(create(bytes).err().unwrap().kind(), ErrorKind::Invalid, "{bytes} bytes");
+    }
+    assert!(create(DATA + (1 << 20)).unwrap().allocate(100 << 10).is_ok());
+}
+
+#[test]
+fn shares_are_as_many_as_there_are_handles_and_messages() {
+    let owner = heap(64 << 20, |_| ());
+    let view = seen_from(&owner, Seat(5));
+    let [first, second] = [64 << 10, 64 << 10].map(|bytes| owner.allocate(bytes).unwrap());
+    first.add_share();
+    let mut theirs = view.receive(&first.name()).unwrap();
+    assert!(first.is_shared() && theirs.is_shared());
+    // It comes again and again: some of the shares stay with whoever receives it, but never more than a few.
+    for _ in 0..1000 {
+        first.add_share();
+        theirs.receive_again(&first.name()).unwrap();
+        let shares = owner.lines().get(first.name().index as usize * LINE_WORDS + holder::SHARES);
+        assert!(shares.load(Ordering::Relaxed) <= 20, "{shares:?}");
+        assert!(first.is_shared() && theirs.is_shared());
+    }
+    // Another one in its place: this one's shares have gone, and that one has none but those it came with.
+    second.add_share();
+    theirs.receive_again(&second.name()).unwrap();
+    assert!(!first.is_shared() && second.is_shared() && theirs.is_shared());
+    drop(first);
+    assert_eq!((owner.usage().buffers, view.held()), (1, 1));
+    // A message that does not arrive.
+    second.add_share();
+    second.keep().undelivered();
+    drop(second);
+    assert!(!theirs.is_shared());
+    drop(theirs);
+    assert_eq!((owner.usage().buffers, view.held()), (0, 0));
+}
+
+#[test]
+fn a_region_is_zero_whatever_was_there_before() {
+    let heap = heap(1 << 20, |_| ());
+    let fill = |region: &crate::Region, value| {
+        let words = region.words();
+        (0..words.count()).for_each(|word| assert_eq!(words.get(word).swap(value, Ordering::Relaxed), 0));
+        region.offset()
+    };
+    let places = [7, 8].map(|value| fill(&heap.region(1000).unwrap(), value));
+    assert_eq!(places[0], places[1], "the same memory");
+}
+
+#[test]
+fn a_heap_that_was_closed_gives_nothing_out_any_more() {
+    let heap = heap(1 << 20, |_| ());
+    let held = heap.allocate(100).unwrap();
+    heap.close();
+    assert_eq!(heap.allocate(100).unwrap_err().kind(), ErrorKind::NotInitialized);
+    assert_eq!(heap.region(64).err().unwrap().kind(), ErrorKind::NotInitialized);
+    drop(held);
+    assert_eq!(heap.usage().buffers, 0);
+}

@@ -138,12 +138,37 @@ fn huge_pages_that_are_asked_for_are_there_unless_the_kernel_has_none() {
 }
 
 #[test]
-fn memory_that_could_shrink_is_refused() {
-    let fd = rustix::fs::memfd_create("bad", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-    rustix::fs::ftruncate(&fd, 4096).unwrap();
-    assert_eq!(Segment::adopt(fd).unwrap_err().kind(), ErrorKind::Corrupt);
+fn memory_that_could_shrink_or_grow_or_has_no_whole_pages_is_refused() {
+    let both = SealFlags::SHRINK | SealFlags::GROW;
+    let adopt = |size: usize, seals: SealFlags| {
+        let fd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, size as u64).unwrap();
+        rustix::fs::fcntl_add_seals(&fd, seals).unwrap();
+        Segment::adopt(fd)
+    };
+    assert_eq!(adopt(2 * PAGE, both).unwrap().bytes(), 2 * PAGE);
+    for (size, seals) in [
+        (PAGE, SealFlags::empty()),
+        (PAGE, SealFlags::SHRINK),
+        (PAGE, SealFlags::GROW),
+        (0, both),
+        (1, both),
+        (PAGE - 8, both),
+        (PAGE + 1, both),
+    ] {
+        assert_eq!(adopt(size, seals).unwrap_err().kind(), ErrorKind::Corrupt, "{size} bytes, {seals:?}");
+    }
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     assert_eq!(Segment::adopt(file.into()).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn nobody_who_is_passed_a_segment_keeps_others_from_mapping_it_and_no_program_inherits_it() {
+    let mine = Segment::create("test", PAGE).unwrap();
+    let passed = mine.as_fd().try_clone_to_owned().unwrap();
+    assert_eq!(rustix::fs::fcntl_add_seals(&passed, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
+    Segment::adopt(passed).unwrap();
+    assert!(rustix::io::fcntl_getfd(&mine).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
 }
 
 #[test]

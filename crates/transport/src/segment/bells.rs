@@ -146,8 +146,12 @@ mod tests {
         let bell = Bell { bit: 8 * 32 - 1, event: 24 };
         assert!(bell.check(32).is_ok());
         assert!(bell.check(31).is_err());
-        for wrong in [Bell { bit: 8 * 32, ..bell }, Bell { event: 25, ..bell }, Bell { event: usize::MAX - 7, ..bell }]
-        {
+        for wrong in [
+            Bell { bit: 8 * 32, ..bell },
+            Bell { event: 25, ..bell },
+            Bell { event: 32, ..bell },
+            Bell { event: usize::MAX - 7, ..bell },
+        ] {
             assert!(wrong.check(32).is_err(), "{wrong:?}");
         }
     }

@@ -296,10 +296,15 @@ mod tests {
         for messages in [0, MESSAGES_MAX + 1] {
             assert!(Shape { messages, ..DEFAULT }.check().is_err());
         }
-        assert!(Shape { area_lines: 33, ..DEFAULT }.check().is_err());
+        for area_lines in [0, 1, 2, 33, 1 << 21, 1 << 31] {
+            assert!(Shape { area_lines, ..DEFAULT }.check().is_err(), "{area_lines}");
+        }
+        assert!([4, 1 << 20].into_iter().all(|area_lines| Shape { area_lines, ..DEFAULT }.check().is_ok()));
+        assert!(Shape { bytes: 0, ..DEFAULT }.check().is_err());
         let place = RingPlace { ring: 128, bell: Bell { bit: 64, event: 16 } };
         assert!(place.check(&DEFAULT, 1 << 20).is_ok());
-        assert!(place.check(&DEFAULT, 4096).is_err());
+        let end = place.ring + DEFAULT.ring_bytes();
+        assert!(place.check(&DEFAULT, end).is_ok() && place.check(&DEFAULT, end - 1).is_err());
         assert!(RingPlace { ring: usize::MAX - 63, ..place }.check(&DEFAULT, 1 << 20).is_err());
         assert!(RingPlace { ring: 64, ..place }.check(&DEFAULT, 1 << 20).is_err());
         assert!(RingPlace { bell: Bell { bit: 64, event: 9 }, ..place }.check(&DEFAULT, 1 << 20).is_err());

@@ -85,6 +85,8 @@ pub fn a_ring_whose_node_died_says_so<F: Fabric>(seed: u64) {
         assert!(matches!(ring.post(parcel), Err(Refusal::Lost)));
     }
     assert_eq!(a.budget.used(), 0);
+    // It may have read them, and told nobody: whoever wrote into what it had a share in would be wrong.
+    assert_eq!(parcel.buffer().expect("it is large").is_shared(), F::Remote::IS_MAPPED);
     drop(parcel);
     assert_eq!(a.heap.usage().buffers, 0, "a dead receiver keeps buffers");
 }

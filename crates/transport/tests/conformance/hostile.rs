@@ -8,7 +8,7 @@ use deck_transport::segment::packet::{Label, Packet};
 use deck_transport::segment::ring::credit;
 use deck_transport::{Parcel, Refusal};
 
-use crate::world::{Fabric, Node, Ring, job, pattern};
+use crate::world::{Fabric, Node, Ring, assert_same, job, pattern};
 
 /// Writes the line of `position` that tells of a message, as the sender could.
 fn write<F: Fabric>(ring: &Ring<F>, position: u32, line: [u64; 8]) {
@@ -234,6 +234,39 @@ pub fn impossible_lengths_places_and_names_are_corrupt<F: Fabric>(seed: u64) {
     expect_corrupt(ring.try_take(&nodes[1]));
 }
 
+/// A message takes the place of the one before it, whose buffer is of the same node: that way has checks of its own.
+pub fn impossible_names_are_corrupt_in_place_of_the_last_message_too<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        return;
+    }
+    let nodes = job::<2>();
+    let [posted, another] = [1, 2].map(|seed| nodes[0].parcel(1, &pattern(seed, 3000)));
+    let end = nodes[0].heap.segment().bytes() as u64;
+    let wrongs: [fn(&mut BufferName, u64); 8] = [
+        |name, _| name.seat += 1,
+        |name, _| name.index = BUFFERS as u32,
+        |name, end| name.offset = end,
+        |name, end| name.offset = end - 64,
+        |name, _| name.offset += 1,
+        |name, _| name.offset = DATA as u64 - 64,
+        |name, _| name.capacity = u64::MAX - 63,
+        |name, _| name.capacity += 4,
+    ];
+    let mut ring = Ring::<F>::new(&nodes[0], &nodes[1], seed);
+    ring.must_post(&posted);
+    let mut into = Parcel::default();
+    ring.take_into(&mut into, &nodes[1]);
+    // In place of another buffer, and of the same one.
+    for (next, wrong) in [&another, &posted].into_iter().flat_map(|next| wrongs.map(|wrong| (next, wrong))) {
+        let mut name = next.buffer().expect("it is large").name();
+        wrong(&mut name, end);
+        write(&ring, 1, Packet::HandOver { label: Label { element: 1, size: 9, runs: 0 }, name }.write(1, 64));
+        let refused = ring.try_take_into(&mut into, &nodes[1]).expect_err("there is no such buffer");
+        assert_eq!((refused.kind(), refused.peer()), (ErrorKind::Corrupt, Some(nodes[0].number)), "{name:?}");
+        assert_same(&into, &posted);
+    }
+}
+
 pub fn a_slot_that_changes_after_it_was_answered_is_corrupt<F: Fabric>(seed: u64) {
     if F::Remote::IS_MAPPED {
         // Nothing is answered where buffers are handed over.
@@ -268,6 +301,21 @@ pub fn credits_that_are_ahead_are_corrupt<F: Fabric>(seed: u64) {
             }
         }
     }
+}
+
+pub fn credits_that_are_ahead_let_go_of_nothing<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let ring = Ring::<F>::new(&a, &b, seed);
+    ring.must_post(&a.parcel(1, &pattern(1, 3000)));
+    let head = ring.credit.get(credit::HEAD);
+    for ahead in [1, 100, 1 << 20, u32::MAX / 2] {
+        head.store(u64::from(1 + ahead), Ordering::Release);
+        assert!(ring.sender.reap(), "{ahead}");
+        assert_eq!(a.heap.usage().buffers, 1, "{ahead}");
+    }
+    head.store(1, Ordering::Release);
+    assert!(!ring.sender.reap());
+    assert_eq!(a.heap.usage().buffers, 0);
 }
 
 pub fn impossible_addresses_are_corrupt<F: Fabric>(seed: u64) {

@@ -116,8 +116,10 @@ conformance! {
         content_that_is_too_long_for_a_slot_is_corrupt,
         random_slots_are_read_or_refused,
         impossible_lengths_places_and_names_are_corrupt,
+        impossible_names_are_corrupt_in_place_of_the_last_message_too,
         a_slot_that_changes_after_it_was_answered_is_corrupt,
         credits_that_are_ahead_are_corrupt,
+        credits_that_are_ahead_let_go_of_nothing,
         impossible_addresses_are_corrupt,
     }
 }

@@ -234,7 +234,7 @@ impl<F: Fabric> Ring<F> {
     }
 
     /// Whether there was one, which is in place of the content of `parcel` now.
-    fn try_take_into(&mut self, parcel: &mut Parcel, at: &Node) -> Result<bool, Error> {
+    pub fn try_take_into(&mut self, parcel: &mut Parcel, at: &Node) -> Result<bool, Error> {
         Ok(self.receiver.take(parcel, &at.heap, at)?.is_some())
     }
 

@@ -230,13 +230,41 @@ mod tests {
         assert_eq!(of(Operation::Min, vec![-1i8], &[1]), [-1]);
         assert_eq!(of(Operation::Min, vec![255u8], &[1]), [1]);
         assert_eq!(of(Operation::Xor, vec![0b1100u16], &[0b1010]), [0b0110]);
+        assert_eq!(of(Operation::Or, vec![0b1100u16], &[0b1010]), [0b1110]);
         assert_eq!(of(Operation::And, vec![u64::MAX], &[7]), [7]);
+    }
+
+    #[test]
+    fn the_ends_of_every_integer_type_are_its_least_and_its_greatest() {
+        fn ends<T: Element + PartialEq + std::fmt::Debug>(least: T, most: T) {
+            assert_eq!(of(Operation::Min, vec![least, most], &[most, least]), [least, least]);
+            assert_eq!(of(Operation::Max, vec![least, most], &[most, least]), [most, most]);
+        }
+        ends(i8::MIN, i8::MAX);
+        ends(i16::MIN, i16::MAX);
+        ends(i32::MIN, i32::MAX);
+        ends(i64::MIN, i64::MAX);
+        ends(u8::MIN, u8::MAX);
+        ends(u16::MIN, u16::MAX);
+        ends(u32::MIN, u32::MAX);
+        ends(u64::MIN, u64::MAX);
+        // Those that C alone knows.
+        let of_char = if std::ffi::c_char::MIN == 0 { 0x7f } else { 0x80 };
+        for (element, least) in [(ElementType::Byte, 0x7f), (ElementType::Char, of_char)] {
+            let mut into = [0x7f, 0x80];
+            combine(Operation::Min, element, &mut into, From::One(Content::of(&[0x80, 0x7f])));
+            assert_eq!(into, [least; 2], "{element:?}");
+        }
     }
 
     #[test]
     fn floats_keep_nan_and_the_lower_index() {
         assert_eq!(of(Operation::Max, vec![1.0f64, -0.0], &[2.0, 0.0]).map_bits(), [2.0f64, -0.0].map(f64::to_bits));
-        assert!(of(Operation::Min, vec![f32::NAN, 1.0], &[1.0, f32::NAN]).iter().all(|value| value.is_nan()));
+        assert_eq!(of(Operation::Min, vec![0.0, -0.0], &[-0.0, 0.0]).map_bits(), [0.0f64, -0.0].map(f64::to_bits));
+        for operation in [Operation::Min, Operation::Max] {
+            assert!(of(operation, vec![f32::NAN, 1.0], &[1.0, f32::NAN]).iter().all(|value| value.is_nan()));
+            assert!(of(operation, vec![f64::NAN, 1.0], &[1.0, f64::NAN]).iter().all(|value| value.is_nan()));
+        }
     }
 
     trait Bits {

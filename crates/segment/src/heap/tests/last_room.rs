@@ -1,9 +1,21 @@
 //! The last room of a heap: what is free can be had, however it became free.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::layout::PAGE;
+
+/// Whether `waiting` ends, as it is told of what it waits for. One that nobody has told is told now.
+fn was_told<T>(waiting: &ScopedJoinHandle<'_, T>, own: &Own) -> bool {
+    let since = Instant::now();
+    while !waiting.is_finished() && since.elapsed() < Duration::from_secs(10) {
+        thread::yield_now();
+    }
+    let was_told = waiting.is_finished();
+    own.has_come.notify_all();
+    was_told
+}
 
 #[test]
 #[cfg_attr(miri, ignore = "memory of the system")]
@@ -65,4 +77,47 @@ fn what_is_on_its_way_to_another_thread_is_waited_for_before_there_is_no_memory(
             assert_eq!(other.join().unwrap().expect("all of the heap is free"), 128);
         });
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memory of the system")]
+fn whoever_waits_for_memory_is_told_when_a_buffer_has_gone_back_to_the_system() {
+    const LARGE: usize = 100 << 20;
+    let heap = heap(LARGE + (1 << 20), |_| ());
+    let large = heap.allocate(LARGE).unwrap();
+    let (own, mut blocks) = heap.blocks().unwrap();
+    // All else is on its way, so that there is something to wait for.
+    let rest: Vec<_> = std::iter::from_fn(|| blocks.begin_growth(PAGE, PAGE, 0)).collect();
+    drop(blocks);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| heap.allocate(LARGE).map(drop));
+        // Long enough for it to come to its wait. Before that it need not be told.
+        (0..1000).take_while(|_| !other.is_finished()).for_each(|_| thread::yield_now());
+        drop(large);
+        let was_told = was_told(&other, own);
+        rest.into_iter().for_each(|growth| lock(&own.blocks).end_growth(growth, false));
+        own.has_come.notify_all();
+        assert!(was_told && other.join().unwrap().is_ok());
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memory of the system")]
+fn whoever_waits_for_memory_is_told_when_another_thread_has_got_it() {
+    const ALL: usize = 256 << 20;
+    let heap = heap(ALL, |_| ());
+    let (own, blocks) = heap.blocks().unwrap();
+    drop(blocks);
+    let there = || rustix::fs::fstat(heap.segment.as_fd()).unwrap().st_blocks as usize * 512;
+    let before = there();
+    thread::scope(|scope| {
+        let all = scope.spawn(|| heap.allocate(ALL));
+        while there() == before && !all.is_finished() {
+            thread::yield_now();
+        }
+        let other = scope.spawn(|| heap.allocate(100).map(drop));
+        assert!(was_told(&other, own));
+        let (all, refused) = (all.join().unwrap(), other.join().unwrap().unwrap_err());
+        assert_eq!((all.unwrap().capacity(), refused.kind()), (ALL, ErrorKind::NoMemory));
+    });
 }

@@ -67,6 +67,37 @@ proptest! {
     }
 
     #[test]
+    fn the_hot_path_finds_what_lies_elsewhere_where_the_general_one_does(
+        label in label(),
+        capacity in 0u64..1 << 40,
+        is_beside: bool,
+        changed in prop::option::of((0usize..7, any::<u64>())),
+        position: u32,
+        ahead in 0u32..2,
+    ) {
+        let name = BufferName { owner: 1, seat: 2, index: 3, offset: 4096, capacity };
+        let written = match is_beside {
+            true => Packet::Buffered { label, line: 5, area_end: 6 },
+            false => Packet::HandOver { label, name },
+        };
+        let mut line = written.write(position.wrapping_add(ahead), 64);
+        if let Some((word, value)) = changed {
+            line[word] = value;
+        }
+        let (words, stamp) = (line.map(AtomicU64::new), Stamp::of(position, 64));
+        let found = match is_beside {
+            true => buffered(&words, line[7], stamp)
+                .map(|(label, line, area_end)| Packet::Buffered { label, line, area_end }),
+            false => handed_over(&words, line[7], stamp).map(|(label, name)| Packet::HandOver { label, name }),
+        };
+        if let Some(found) = found {
+            prop_assert_eq!(Packet::read(&line, position), Ok(found));
+        }
+        let is_plain = changed.is_none() && ahead == 0 && label.runs == 0 && (is_beside || label.size <= capacity);
+        prop_assert!(found.is_some() || !is_plain, "left to the general one: {written:?}");
+    }
+
+    #[test]
     fn any_bytes_are_read_or_refused_and_never_panic(line: [u64; 8], position: u32) {
         if let Ok(Packet::HandOver { label, name }) = Packet::read(&line, position) {
             prop_assert!(needed(&label) <= name.capacity);
