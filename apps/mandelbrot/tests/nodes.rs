@@ -228,4 +228,8 @@ fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let stderr = String::from_utf8(place.stderr).unwrap();
     assert_eq!(place.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("missing/counts.bin") && stderr.contains("folder that exists"), "{stderr}");
+    // What the place is called commands no terminal.
+    let place = mandelbrot("--size 8x8", &folder.path().join("evil\u{1b}[2J\u{9b}31m/counts.bin")).output().unwrap();
+    let stderr = String::from_utf8(place.stderr).unwrap();
+    assert!(stderr.contains("/evil [2J 31m/counts.bin: "), "{stderr:?}");
 }

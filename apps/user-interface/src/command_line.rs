@@ -140,7 +140,13 @@ pub fn say(text: &str) -> deck::Result<()> {
 /// work.
 pub fn remark(program: &str, text: impl Display) {
     // In one piece: other nodes may say something at the same time.
-    let _ = io::stderr().write_all(format!("{program}: {text}\n").as_bytes());
+    let _ = io::stderr().write_all(harmless(&format!("{program}: {text}\n")).as_bytes());
+}
+
+/// The same text: what would command the terminal, as names of files may, is a blank. What POV-Ray complains of has
+/// lines.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
@@ -248,6 +254,11 @@ mod tests {
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(text.contains(wanted), "{line:?}: {text}");
         }
+    }
+
+    #[test]
+    fn what_is_said_commands_no_terminal() {
+        assert_eq!(harmless("idle: \u{1b}[2J\r\u{9b}31m\u{7f}\u{e9}:\nwhy\n"), "idle:  [2J  31m \u{e9}:\nwhy\n");
     }
 
     #[test]

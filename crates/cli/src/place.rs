@@ -187,7 +187,6 @@ pub fn run(command: Command) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            let sentence = sentence.replace(|c: char| c.is_control() && c != '\n', " ");
             result::remark(&format!("deck place {name}"), sentence);
             ExitCode::FAILURE
         }

@@ -24,9 +24,9 @@ pub fn answer(answer: &clap::Error) -> deck::Result<()> {
     printed(answer.print().and_then(|()| std::io::stdout().flush()))
 }
 
-/// Says something beside the result, and who says it; as [`say`].
+/// Says something beside the result, and who says it, in one line whatever it names; as [`say`].
 pub fn remark(who: &str, what: impl Display) {
-    say(&format!("{who}: {what}\n"));
+    say(&format!("{}\n", within_a_line(&format!("{who}: {what}"))));
 }
 
 /// Says something beside the result, in one piece, as others may say something at the same time. Whoever read standard

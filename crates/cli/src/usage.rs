@@ -228,7 +228,7 @@ fn typed(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Exi
 
 /// Says what is wrong and what to type; the status for that.
 fn wrong(command: &str, why: &str, usage: &str) -> ExitCode {
-    result::remark(command, format_args!("{}; type: {usage}", result::within_a_line(why)));
+    result::remark(command, format_args!("{why}; type: {usage}"));
     ExitCode::from(2)
 }
 

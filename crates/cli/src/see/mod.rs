@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> ExitCode {
     match show(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            result::remark(name, result::within_a_line(&error.to_string()));
+            result::remark(name, error);
             ExitCode::FAILURE
         }
     }

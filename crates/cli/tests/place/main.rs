@@ -115,6 +115,16 @@ fn what_things_are_called_ends_no_line_and_commands_no_terminal() {
         assert!(text.contains("evil [2J   0.0 ns") && !text.contains('\u{1b}'), "{text}");
         assert_eq!(text.lines().count(), lines, "{text}");
     }
+    for (line, told) in [
+        (&["cost", evil, "p.json"][..], "deck place cost: evil [2J   0.0 ns cannot be read: name a file that exists\n"),
+        (
+            &["import", "json", "m.json", "-o", evil],
+            "evil [2J   0.0 ns: 2 nodes, 1 process, 1 segment, 1 entry of accesses",
+        ),
+    ] {
+        let said = stderr(&deck(folder.path(), line));
+        assert!(said.starts_with(told) && said.lines().count() == 1, "{said:?}");
+    }
 }
 
 #[test]
