@@ -40,7 +40,6 @@ pub struct Proof {
 
 /// What the proof of this program says, and where it lies.
 static PROOF: OnceLock<u64> = OnceLock::new();
-const PROOF_BYTES: usize = size_of::<u64>();
 
 impl Proof {
     /// That of this program.
@@ -54,7 +53,8 @@ impl Proof {
 /// May this process read memory of the process `pid`? Never blocks.
 pub fn is_allowed(pid: u32) -> bool {
     // The kernel asks for rights first. Then nothing is found at this address.
-    matches!(read_any(pid, None, 0, &mut [0]), Ok(()) | Err(Errno::FAULT))
+    let read = by_any_thread(pid, &mut |thread| copied(thread, [(0, &mut [0])]));
+    matches!(read, Ok(_) | Err(Errno::FAULT))
 }
 
 /// Can the kernel read `bytes` of this process? What a driver has mapped it may not. Looks at both ends. Never blocks.
@@ -62,7 +62,7 @@ pub fn can_be_read(bytes: &[u8]) -> bool {
     // The first thread may have ended, this one has not.
     let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     let mut ends = bytes.first().into_iter().chain(bytes.last());
-    ends.all(|end| read_by(thread, None, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
+    ends.all(|end| copied(thread, [(std::ptr::from_ref(end).addr() as u64, &mut [0])]) == Ok(1))
 }
 
 /// Reads from address `from` of the process `pid`, for as long as that takes, if it is the program with this proof.
@@ -71,19 +71,20 @@ pub fn can_be_read(bytes: &[u8]) -> bool {
 /// `FAULT` if nothing can be read there, `SRCH` if there is no such program any more or it is about to end, `PERM` if
 /// this one may not; others if its threads cannot be looked up.
 pub fn read(pid: u32, proof: Proof, from: u64, into: &mut [u8]) -> Result<(), Errno> {
-    read_any(pid, Some(proof), from, into)
+    by_any_thread(pid, &mut |thread| read_by(thread, proof, from, into))
 }
 
-fn read_any(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
-    match read_by(pid, proof, from, into) {
-        Err(Errno::SRCH) => uncancelled(|| read_by_another(pid, proof, from, into)),
+/// Does it by the first thread of the process `pid`, or by another one where that has ended before the others: its
+/// number then stands for no memory any more.
+fn by_any_thread<T>(pid: u32, reads: &mut impl FnMut(u32) -> Result<T, Errno>) -> Result<T, Errno> {
+    match reads(pid) {
+        Err(Errno::SRCH) => uncancelled(|| by_another_thread(pid, reads)),
         read => read,
     }
 }
 
-/// As [`read_any`], where the first thread has ended before the others: its number then stands for no memory any more.
 #[cold]
-fn read_by_another(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+fn by_another_thread<T>(pid: u32, reads: &mut impl FnMut(u32) -> Result<T, Errno>) -> Result<T, Errno> {
     let threads = match std::fs::read_dir(format!("/proc/{pid}/task")) {
         Ok(threads) => threads,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -95,7 +96,7 @@ fn read_by_another(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -
     };
     for thread in threads.map_while(Result::ok) {
         let number = thread.file_name().to_str().and_then(|name| name.parse().ok());
-        match number.map(|number| read_by(number, proof, from, into)) {
+        match number.map(&mut *reads) {
             None | Some(Err(Errno::SRCH)) => {}
             Some(read) => return read,
         }
@@ -104,40 +105,43 @@ fn read_by_another(pid: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -
 }
 
 /// Reads the memory that `thread` has.
-fn read_by(thread: u32, proof: Option<Proof>, from: u64, into: &mut [u8]) -> Result<(), Errno> {
-    let thread = i32::try_from(thread).map_err(|_| Errno::SRCH)?;
-    let place = |address: u64| usize::try_from(address).map_err(|_| Errno::FAULT);
-    let (proof_bytes, proof) =
-        (if proof.is_some() { PROOF_BYTES } else { 0 }, proof.unwrap_or(Proof { at: 0, says: 0 }));
-    let (proof_at, from) = (place(proof.at)?, place(from)?);
-    let (mut done, mut says) = (0, 0u64);
+fn read_by(thread: u32, proof: Proof, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    let mut done = 0;
     while done < into.len() {
-        let rest = &mut into[done..];
-        let address = from.checked_add(done).ok_or(Errno::FAULT)?;
-        let bytes = |begin, len| libc::iovec { iov_base: begin, iov_len: len };
-        let local = [bytes((&raw mut says).cast(), proof_bytes), bytes(rest.as_mut_ptr().cast(), rest.len())];
-        let remote = [proof_at, address].map(std::ptr::without_provenance_mut);
-        let remote = [bytes(remote[0], proof_bytes), bytes(remote[1], rest.len())];
-        // SAFETY: the kernel writes to `says` and `rest` alone, no more than their lengths; it looks at the other
-        // addresses itself.
-        let count = unsafe { libc::process_vm_readv(thread, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-        let count = match usize::try_from(count) {
-            Ok(count) => count,
-            Err(_) => match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
-                // It could read nothing, not even the proof.
-                Errno::FAULT if proof_bytes > 0 => return Err(Errno::SRCH),
-                errno => return Err(errno),
-            },
+        let address = from.checked_add(done as u64).ok_or(Errno::FAULT)?;
+        let mut says = [0; size_of::<u64>()];
+        let count = match copied(thread, [(proof.at, &mut says), (address, &mut into[done..])]) {
+            // It could read nothing, not even the proof.
+            Err(Errno::FAULT) => return Err(Errno::SRCH),
+            count => count?,
         };
-        if says != proof.says {
+        if u64::from_ne_bytes(says) != proof.says {
             return Err(Errno::SRCH);
         }
-        match count.saturating_sub(proof_bytes) {
+        match count.saturating_sub(says.len()) {
             0 => return Err(Errno::FAULT),
             count => done += count,
         }
     }
     Ok(())
+}
+
+/// Copies what lies at these addresses of the memory that `thread` has, one after the other, as far as it can be read;
+/// how much that was.
+fn copied<const PARTS: usize>(thread: u32, parts: [(u64, &mut [u8]); PARTS]) -> Result<usize, Errno> {
+    let thread = i32::try_from(thread).map_err(|_| Errno::SRCH)?;
+    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let (mut local, mut remote) = ([nothing; PARTS], [nothing; PARTS]);
+    for (at, (address, into)) in parts.into_iter().enumerate() {
+        let address = usize::try_from(address).map_err(|_| Errno::FAULT)?;
+        local[at] = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        remote[at] = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
+    }
+    let count = PARTS as libc::c_ulong;
+    // SAFETY: the kernel writes to the slices of `parts` alone, which are borrowed for this call, and no more than
+    // their lengths; it looks at the other addresses itself.
+    let count = unsafe { libc::process_vm_readv(thread, local.as_ptr(), count, remote.as_ptr(), count, 0) };
+    usize::try_from(count).map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 #[cfg(all(test, not(miri)))]

@@ -98,10 +98,22 @@ unsafe fn copy_raw(way: Way, from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: as the caller promises.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         Way::PastCaches => unsafe { past_caches::copy(from, to, bytes) },
-        _ => (0..bytes).step_by(COPIED).for_each(|at| {
-            // SAFETY: as the caller promises, of a part of it.
-            unsafe { std::ptr::copy(from.add(at), to.add(at), COPIED.min(bytes - at)) }
-        }),
+        // SAFETY: as the caller promises.
+        _ if bytes <= COPIED => unsafe { std::ptr::copy(from, to, bytes) },
+        // SAFETY: as the caller promises.
+        _ => unsafe { copy_long(from, to, bytes) },
+    }
+}
+
+/// Kept out of short copies, which are made in every call.
+///
+/// # Safety
+/// As for [`copy_raw`].
+#[cold]
+unsafe fn copy_long(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in (0..bytes).step_by(COPIED) {
+        // SAFETY: as the caller promises, of a part of it.
+        unsafe { std::ptr::copy(from.add(at), to.add(at), COPIED.min(bytes - at)) }
     }
 }
 

@@ -75,14 +75,14 @@ fn a_member_that_was_stopped_while_it_reads_is_told_that_the_giver_has_left_the_
     }
 }
 
-#[test]
-#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
-fn a_member_that_was_stopped_before_it_reads_is_told_that_the_giver_has_died() {
+/// The reader, which was stopped before it read, is told that the giver has died once it is gone in this way.
+#[track_caller]
+fn told_of_the_death(gone: impl FnOnce(&Process)) {
     if !nodes_read_programs_memory(PROGRAM) {
         return;
     }
     let (job, [giver, reader]) = stopped_while_it_reads("group/reading", SOON.as_millis());
-    giver.kill_and_wait();
+    gone(&giver);
     reader.go_on();
     reader.answer("g").unwrap().failure().expect_death(&giver);
     reader.ask_in("g", "collective g barrier 0 1 20000").failure().expect_death(&giver);
@@ -90,22 +90,21 @@ fn a_member_that_was_stopped_before_it_reads_is_told_that_the_giver_has_died() {
     job.end();
 }
 
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
+fn a_member_that_was_stopped_before_it_reads_is_told_that_the_giver_has_died() {
+    told_of_the_death(|giver| _ = giver.kill_and_wait());
+}
+
 /// There is a process with the giver's number, and what lies in its memory is not what was given.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "its points are in builds with debug assertions")]
 fn a_member_that_was_stopped_before_it_reads_is_told_that_the_givers_process_has_begun_another_program() {
-    if !nodes_read_programs_memory(PROGRAM) {
-        return;
-    }
-    let (job, [giver, reader]) = stopped_while_it_reads("group/reading", SOON.as_millis());
-    giver.tell("main", "become exec sleep 1000 >&-");
-    // Its output is closed: the other program is there.
-    assert!(giver.answer("g").is_none());
-    reader.go_on();
-    reader.answer("g").unwrap().failure().expect_death(&giver);
-    reader.ask_in("g", "collective g barrier 0 1 20000").failure().expect_death(&giver);
-    drop((giver, reader));
-    job.end();
+    told_of_the_death(|giver| {
+        giver.tell("main", "become exec sleep 1000 >&-");
+        // Its output is closed: the other program is there.
+        assert!(giver.answer("g").is_none());
+    });
 }
 
 /// It has a copy of what it gives, and has not told the others where that is.
